@@ -15,7 +15,7 @@ use bert_data::{
     inspect, read_shard, verify,
 };
 use bert_storage::checksummed_json::{checksummed_json, verify_checksum};
-use bert_tasks::{TableLabels, TableOptions, Task, describe_table, read_file};
+use bert_tasks::{LabelUse, TableLabels, TableOptions, Task, describe_table, read_file};
 use tokenizers::models::wordpiece::WordPiece;
 use tokenizers::normalizers::BertNormalizer;
 use tokenizers::pre_tokenizers::bert::BertPreTokenizer;
@@ -475,7 +475,7 @@ pub(crate) fn table(bytes: &[u8]) {
         let path = file(name, bytes);
         for columns in [&columns[..], &[columns[0].clone(), columns[2].clone()]] {
             for labels in [TableLabels::Classes(&columns[..2]), TableLabels::Scores] {
-                let options = TableOptions { columns, labels, skip_unlabelled: false };
+                let options = TableOptions { columns, labels, label_use: LabelUse::Required };
                 let Ok(described) = describe_table(options, &path, &path, None) else { continue };
                 for has_labels in [true, false] {
                     if let Ok(examples) = read_file(&described.task, &path, has_labels) {

@@ -6,6 +6,7 @@ mod defaults; // settings by model size: printed, reported, kept by a resumed fi
 mod experiments; // fixed grids of course reports, and what fine-tuning forgets
 mod glue; // all tasks of GLUE in one command
 pub(crate) mod heads; // fine-tuning with other heads: answers and tags
+mod labels; // leaks between sets, missing and contradicting labels
 mod multitask; // one encoder on several tasks
 mod resume; // stopped and killed fine-tunings: continued bit for bit
 mod tables; // fine-tuning on user tables, in every format

@@ -68,7 +68,7 @@ fn fine_tuned_model_has_a_card() {
         "This folder has a BERT fine-tuned on rte.\n",
         "model = BertForSequenceClassification.from_pretrained(\"model\")\n",
         "      type: own-data\n    metrics:\n",
-        "# % interval of the mean # to # majority class #",
+        "# % interval of the mean # to # baseline # (the most frequent class of these examples)",
         "The folder has the model of the best seed",
         "| seeds | # # |\n",
     ] {

@@ -78,7 +78,7 @@ fn about(report: &FinetuneReport) -> Vec<String> {
     ]
 }
 
-/// Renders the score and its distance from the majority class in one sentence.
+/// Renders the score and its distance from the baseline in one sentence.
 fn result(report: &FinetuneReport) -> Markup {
     let dev = &report.dev;
     let primary = dev.task.spec().primary;
@@ -88,7 +88,7 @@ fn result(report: &FinetuneReport) -> Markup {
     let over = format!("over {} seed{plural}", dev.runs.len());
     let majority = dev.majority_baseline.get(primary).map(|majority| {
         let points = primary.difference(mean - majority);
-        format!(", {points} from the majority class ({})", primary.with_unit(majority))
+        format!(", {points} from the baseline ({}: {})", primary.with_unit(majority), dev.baseline_answer())
     });
     let text = format!(
         "The mean {primary} on dev is {} {over}{}.",
@@ -183,8 +183,8 @@ fn score_tiles(dev: &SeedSummary) -> Vec<Figure<'static>> {
         tiles.push(("95 % interval of the mean", value, Interval::coverage(dev.runs.len()).to_string()));
     }
     if let Some(majority) = dev.majority_baseline.get(primary) {
-        let remark = format!("{primary} of one answer for all examples");
-        tiles.push(("majority class", primary.with_unit(majority), remark));
+        let remark = format!("{primary} of one answer: {}", dev.baseline_answer());
+        tiles.push(("baseline", primary.with_unit(majority), remark));
     }
     if let Some(error) = dev.binomial_standard_error {
         let remark = format!("binomial, of an accuracy on {} examples", grouped(dev.examples as u64));
@@ -286,13 +286,13 @@ pub(crate) fn score_chart(report: &FinetuneReport) -> ScoreChart {
     let primary = report.dev.task.spec().primary;
     let is_held_out = report.training.held_out > 0;
     let scale = if primary.heading().ends_with("(%)") { 100.0 } else { 1.0 };
-    // The majority baseline of dev does not apply to the held-out part.
+    // The baseline of dev does not apply to the held-out part.
     let majority = report.dev.majority_baseline.get(primary).filter(|_| !is_held_out);
     let score = |epoch: &EpochReport| {
         let scores = if is_held_out { &epoch.held_out } else { &epoch.dev };
         scores.as_ref()?.get(primary).map(|score| scale * score)
     };
-    let levels = majority.map(|value| ("majority", scale * value)).into_iter().collect();
+    let levels = majority.map(|value| ("baseline", scale * value)).into_iter().collect();
     (score_axis(primary, is_held_out), curves(&report.runs, score), levels)
 }
 
@@ -448,7 +448,7 @@ mod tests {
         let tiles = [
             ("mean on dev", "50.0 %"),
             ("95 % interval of the mean", "6.1 % to 93.9 %"),
-            ("majority class", "50.0 %"),
+            ("baseline", "50.0 %"),
             ("standard error", "25.0 %"),
             ("training examples", "128"),
             ("trained parameters", "1,000"),

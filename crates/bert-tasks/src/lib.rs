@@ -11,7 +11,7 @@
 //! | `read/` | file or rows -> examples | [`find_split`], [`read_file`], [`describe_table`], [`table_examples`], [`read`] |
 //! | `encode/` | token ids -> model input | [`encode_pair`], [`encode::windows`] |
 //! | `decode/` | model outputs -> answers, entities, prediction files | [`decode`], [`write_predictions`] |
-//! | `score/` | predictions and labels -> scores | [`score()`], [`majority_baseline`], [`score::squad_metrics`] |
+//! | `score/` | predictions and labels -> scores | [`score()`], [`constant_baseline`], [`score::squad_metrics`] |
 //! | `statistics/` | scores over seeds -> intervals and tests | [`statistics`] |
 //! | `error.rs` | errors in names and files | [`TaskError`], [`TaskProblem`] |
 //!
@@ -41,12 +41,13 @@ pub use crate::encode::pair::{EncodedPair, SpecialIds, encode_pair};
 pub use crate::encode::truncation::Truncation;
 pub use crate::read::glue_tsv::{check_column_count, table_column};
 pub use crate::read::lines::{for_each_line_in, read_lines};
+pub use crate::read::missing_label::{ExampleFile, LabelUse};
 pub use crate::read::table::{
     DescribedTable, TableExamples, TableLabels, TableOptions, TextRow, column_names,
     describe as describe_table, table_examples,
 };
-pub use crate::read::{find_split, labels_of, read_file};
-pub use crate::score::majority_baseline::{binomial_standard_error, is_degenerate, majority_baseline};
+pub use crate::read::{find_split, labels_of, read_examples, read_file};
+pub use crate::score::baseline::{binomial_standard_error, constant_baseline, is_degenerate};
 pub use crate::score::metrics::{confusion, score};
 pub use crate::task::error::{TaskError, TaskProblem, json_type};
 pub use crate::task::example::{Example, Label, Split, SplitFile};

@@ -5,8 +5,8 @@ use std::path::Path;
 use bert_inference::Error;
 use bert_storage::{Locate, Located};
 use bert_tasks::{
-    DescribedTable, Split, SplitFile, TableLabels, TableOptions, TaskError, TaskProblem, column_names,
-    describe_table, find_split,
+    DescribedTable, LabelUse, Split, SplitFile, TableLabels, TableOptions, TaskError, TaskProblem,
+    column_names, describe_table, find_split,
 };
 
 use crate::config::FinetuneConfig;
@@ -17,35 +17,31 @@ impl FinetuneConfig {
     /// # Errors
     /// The errors of [`find_split`]; [`TaskProblem::Io`] when a named file does not exist.
     pub(crate) fn find_split(&self, split: Split) -> Result<SplitFile, TaskError> {
-        if let Some(table) = self.single_table() {
-            match split {
-                Split::Train | Split::Dev => {
-                    return Ok(SplitFile { path: table.to_owned(), is_sample: false });
-                }
-                Split::Test if self.test_file.is_some() => {}
-                _ => return Err(TaskError::NoSuchSplit { task: self.task.clone(), split }),
-            }
-        }
+        let table = self.data_table();
         let named = match split {
-            Split::Train => &self.train_file,
-            Split::Dev => &self.dev_file,
-            Split::Test => &self.test_file,
-            Split::DevMismatched | Split::TestMismatched => &None,
+            Split::Train => self.train_file.as_deref().or(table),
+            Split::Dev => self.dev_file.as_deref().or(table),
+            Split::Test => self.test_file.as_deref(),
+            Split::DevMismatched | Split::TestMismatched => None,
         };
         match (named, &self.data) {
             (Some(path), _) => match path.metadata() {
-                Ok(_) => Ok(SplitFile { path: path.clone(), is_sample: false }),
+                Ok(_) => Ok(SplitFile { path: path.to_owned(), is_sample: false }),
                 Err(source) => Err(TaskProblem::Io(source).located(path).into()),
             },
-            (None, Some(data)) => find_split(&self.task, data, split),
-            (None, None) => Err(TaskError::NoSuchSplit { task: self.task.clone(), split }),
+            (None, Some(data)) if table.is_none() => find_split(&self.task, data, split),
+            (None, _) => Err(TaskError::NoSuchSplit { task: self.task.clone(), split }),
         }
     }
 
-    /// Returns the file of `--data` if it is one table, which is divided into train and dev.
+    /// Returns the file of `--data` if it is a table instead of a folder.
+    pub(super) fn data_table(&self) -> Option<&Path> {
+        self.data.as_deref().filter(|data| self.is_table() && data.is_file())
+    }
+
+    /// Returns the table of `--data` that is divided into train and dev.
     pub(crate) fn single_table(&self) -> Option<&Path> {
-        let is_alone = self.is_table() && self.train_file.is_none() && self.dev_file.is_none();
-        self.data.as_deref().filter(|data| is_alone && data.is_file())
+        self.data_table().filter(|_| self.dev_file.is_none())
     }
 
     /// Returns the columns of a table: `--columns`, or those with the usual names.
@@ -95,7 +91,8 @@ impl FinetuneConfig {
             TableLabels::Classes(&self.table.labels)
         };
         let columns = &self.columns_of(&train)?;
-        let options = TableOptions { columns, labels, skip_unlabelled: self.table.skip_unlabelled };
+        let options =
+            TableOptions { columns, labels, label_use: LabelUse::for_labelled(self.skip_unlabelled) };
         let DescribedTable { task, notes } = describe_table(options, &train, &dev, test.as_deref())?;
         Ok((Self { task, ..self.clone() }, notes))
     }

@@ -77,7 +77,8 @@ pub struct FinetuneConfig {
     pub task: Task,
 
     /// Folder with the task's files. They may be in a subfolder of the task's name. For --task table: files named train,
-    /// dev and optionally test, ending in .csv, .tsv, .jsonl or .parquet; or one such file, of which a fifth becomes dev.
+    /// dev and optionally test, ending in .csv, .tsv, .jsonl or .parquet; or one such file, of which a fifth becomes dev unless
+    /// --dev-file is given.
     #[cfg_attr(feature = "cli", arg(long, value_name = "DIR"))]
     #[setters(into)]
     pub data: Option<PathBuf>,
@@ -172,9 +173,15 @@ pub struct FinetuneConfig {
     #[cfg_attr(feature = "cli", arg(long, value_name = "X"))]
     pub holdout: Option<f64>,
 
-    /// Score on dev or test even if its examples equal the training set.
+    /// Score on dev or test even if nearly all of its examples are in the training file.
     #[cfg_attr(feature = "cli", arg(long))]
     pub allow_overlap: bool,
+
+    /// Leave out examples without a label, tag or answer. A label is missing if it is empty or null, a word by which pandas
+    /// marks it (nan, NA, None, `<NA>` and others), or -1 where the task has no such class. Otherwise such examples are errors.
+    #[cfg_attr(feature = "cli", arg(long))]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub skip_unlabelled: bool,
 
     /// Random seed for --max-train-examples and --holdout.
     #[cfg_attr(feature = "cli", arg(long, value_name = "N", default_value_t = defaults().subset_seed))]
@@ -254,7 +261,15 @@ const HELP_GROUPS: &[HelpGroup] = &[
     HelpGroup {
         heading: "Files",
         common: &[],
-        rare: &["train_file", "dev_file", "test_file", "allow_overlap", "predict", "forgetting_data"],
+        rare: &[
+            "train_file",
+            "dev_file",
+            "test_file",
+            "allow_overlap",
+            "skip_unlabelled",
+            "predict",
+            "forgetting_data",
+        ],
     },
     HelpGroup {
         heading: "Trained layers",
@@ -319,6 +334,7 @@ impl FinetuneConfig {
             max_train_examples: None,
             holdout: None,
             allow_overlap: false,
+            skip_unlabelled: false,
             subset_seed: 1,
             num_train_epochs: None,
             train_batch_size: None,

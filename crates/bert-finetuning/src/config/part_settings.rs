@@ -142,6 +142,8 @@ impl FinetuneConfig {
             "test-file",
             "the task has no labelled test set; predict an unlabelled file with --predict",
         )?;
+        let twice = "is a table, which is the training file: give it or --train-file, not both";
+        check(self.data_table().is_none() || self.train_file.is_none(), "data", twice)?;
         let has_dev = self.data.is_some() || self.dev_file.is_some();
         check(has_dev, "dev-file", "is required without --data")?;
         let distinct: BTreeSet<&String> = table.labels.iter().collect();

@@ -29,13 +29,7 @@ pub struct TableArgs {
     )]
     pub labels: Vec<String>,
 
-    /// Leave out rows without a label: empty, null, nan, None, `<NA>`, and -1 unless --labels has it. Otherwise they are
-    /// errors.
-    #[cfg_attr(feature = "cli", arg(long, hide_short_help = true))]
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub skip_unlabelled: bool,
-
-    /// Predict a number; its range is read from train and dev.
+    /// Predict a number; predictions are clipped to the range of the training set.
     #[cfg_attr(feature = "cli", arg(long, hide_short_help = true))]
     pub regression: bool,
 }

@@ -93,7 +93,14 @@ pub(crate) fn divide_table<T: Texts>(
     examples: Vec<T>,
 ) -> Result<(Vec<T>, Vec<T>), Error> {
     let mut by_class: BTreeMap<usize, Vec<Vec<usize>>> = BTreeMap::new();
-    for group in groups(&examples) {
+    let count = examples.len();
+    let groups = groups(&examples);
+    let reason = format!(
+        "the table has {count} examples with {} different texts, which is too few to divide them into train and dev, because equal \
+         texts stay together; name two files",
+        groups.len()
+    );
+    for group in groups {
         by_class.entry(examples[group[0]].class()).or_default().push(group);
     }
     let mut stream = Stream::new(config.subset_seed, Domain::FinetuneHoldout, &[1]);
@@ -111,12 +118,8 @@ pub(crate) fn divide_table<T: Texts>(
             group.iter().for_each(|&at| is_dev[at] = true);
         }
     }
-    let count = examples.len();
     let mut is_dev = is_dev.into_iter();
     let (dev, train): (Vec<T>, Vec<T>) = examples.into_iter().partition(|_| is_dev.next() == Some(true));
-    let reason = format!(
-        "one table of {count} examples is too small to be divided into train and dev; name two files"
-    );
     check(!dev.is_empty() && !train.is_empty(), "data", &reason)?;
     Ok((train, dev))
 }

@@ -11,11 +11,11 @@ use twox_hash::XxHash3_64;
 
 use crate::data::part::Part;
 
-/// Hashes of the texts of an example. Case and white space do not matter.
+/// Hashes of the texts of an example. Case and white space do not matter, nor white space around punctuation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TextHashes {
     /// All texts together.
-    whole: u64,
+    pub(crate) whole: u64,
     /// The texts, one by one, that examples may share.
     parts: Vec<u64>,
     /// The source that examples share, such as a paragraph. `--holdout` does not divide it.
@@ -26,6 +26,12 @@ pub(crate) struct TextHashes {
 pub(crate) trait Texts {
     /// Returns the hashes of its texts.
     fn text_hashes(&self) -> TextHashes;
+
+    /// Returns the label in a form that is the same for equal labels.
+    fn answer(&self) -> String;
+
+    /// Returns the text to quote in messages.
+    fn quoted(&self) -> String;
 
     /// Returns the number of its class; 0 if it has none.
     fn class(&self) -> usize {
@@ -42,8 +48,17 @@ impl TextHashes {
     }
 }
 
+/// Returns the hash of the words of a text. A punctuation mark is a word, as for the model, so blanks around it do not matter.
 fn text_hash(text: &str) -> u64 {
-    let words: Vec<String> = text.split_whitespace().map(str::to_lowercase).collect();
+    let mut spaced = String::with_capacity(text.len());
+    for c in text.chars() {
+        if c.is_alphanumeric() {
+            spaced.extend(c.to_lowercase());
+        } else {
+            spaced.extend([' ', c, ' ']);
+        }
+    }
+    let words: Vec<&str> = spaced.split_whitespace().collect();
     XxHash3_64::oneshot(words.join(" ").as_bytes())
 }
 
@@ -51,6 +66,14 @@ impl Texts for Example {
     fn text_hashes(&self) -> TextHashes {
         let texts = std::iter::once(&self.text_a).chain(&self.text_b).chain(&self.choices);
         TextHashes::new(texts.map(String::as_str))
+    }
+
+    fn answer(&self) -> String {
+        format!("{:?}", self.label)
+    }
+
+    fn quoted(&self) -> String {
+        self.text_a.clone()
     }
 
     fn class(&self) -> usize {
@@ -67,6 +90,14 @@ impl Texts for Question {
         let all = TextHashes::new([&*self.context, self.question.as_str()].into_iter());
         TextHashes { group: all.parts[0], parts: all.parts[..1].to_vec(), ..all }
     }
+
+    fn answer(&self) -> String {
+        format!("{:?}", self.answers)
+    }
+
+    fn quoted(&self) -> String {
+        self.question.clone()
+    }
 }
 
 /// The group is the document, if the file has several.
@@ -75,52 +106,73 @@ impl Texts for Sentence {
         let all = TextHashes::new(std::iter::once(self.words.join(" ").as_str()));
         TextHashes { group: self.document.unwrap_or(all.group), ..all }
     }
+
+    fn answer(&self) -> String {
+        self.tags.join(" ")
+    }
+
+    fn quoted(&self) -> String {
+        self.words.join(" ")
+    }
 }
 
-/// The texts that a set shares with the training set.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// The texts that a scored set shares with the training set, or with dev.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SharedTexts {
-    /// The set.
+    /// The scored set.
     pub(crate) part: Part,
+    /// Name of the other set: `the training set`, `dev`, or the training set of another task.
+    pub compared_with: String,
     /// Its examples.
     pub examples: usize,
-    /// Examples with the same texts as a training example.
+    /// Examples with the same texts as an example of the other set.
     pub equal: usize,
-    /// Examples with a text that is in the training set too; these include the equal ones.
+    /// Examples with a text that is in the other set too; these include the equal ones.
     pub with_shared_text: usize,
-    /// Whether both sets have the same number of examples with the same texts.
-    pub is_training_set: bool,
+    /// Whether the set is part of the other one: [`PART_SHARE`] of its examples and at least [`PART_TEXTS`] different texts, or
+    /// all examples of both, are in both.
+    pub is_part: bool,
 }
 
-/// The texts of a training set.
-pub(crate) struct TrainingTexts {
+/// Share of equal examples from which a set is part of another one.
+const PART_SHARE: f64 = 0.9;
+/// Smallest number of different texts of a set that is part of a larger one. Fewer, such as "yes" and "no", may be equal by
+/// chance.
+const PART_TEXTS: usize = 10;
+
+/// The texts of a set that other sets are compared with.
+pub(crate) struct ComparedTexts {
+    /// Name of the set.
+    name: String,
     /// Number of examples.
     examples: usize,
     whole: HashSet<u64>,
     parts: HashSet<u64>,
 }
 
-impl TrainingTexts {
-    pub(crate) fn new<T: Texts>(examples: &[T]) -> Self {
+impl ComparedTexts {
+    pub(crate) fn new<T: Texts>(name: impl Into<String>, examples: &[T]) -> Self {
         let hashes: Vec<TextHashes> = examples.iter().map(Texts::text_hashes).collect();
         let empty = text_hash("");
         let parts = hashes.iter().flat_map(|hashes| &hashes.parts).copied().filter(|&part| part != empty);
         Self {
+            name: name.into(),
             examples: examples.len(),
             parts: parts.collect(),
             whole: hashes.iter().map(|hashes| hashes.whole).collect(),
         }
     }
 
-    /// Counts the examples of a set that the training set has too.
+    /// Counts the examples of a set that these texts have too.
     pub(crate) fn shared_with<T: Texts>(&self, part: Part, examples: &[T]) -> SharedTexts {
         let mut found = HashSet::new();
         let mut shared = SharedTexts {
             part,
+            compared_with: self.name.clone(),
             examples: examples.len(),
             equal: 0,
             with_shared_text: 0,
-            is_training_set: false,
+            is_part: false,
         };
         for hashes in examples.iter().map(Texts::text_hashes) {
             let is_equal = self.whole.contains(&hashes.whole);
@@ -129,41 +181,44 @@ impl TrainingTexts {
             let has_shared = is_equal || hashes.parts.iter().any(|part| self.parts.contains(part));
             shared.with_shared_text += usize::from(has_shared);
         }
-        shared.is_training_set = examples.len() == self.examples && found == self.whole;
+        let is_same = examples.len() == self.examples && found == self.whole;
+        let is_contained = shared.equal as f64 >= PART_SHARE * examples.len() as f64
+            && found.intersection(&self.whole).count() >= PART_TEXTS;
+        shared.is_part = is_same || is_contained;
         shared
     }
 }
 
 impl SharedTexts {
-    /// Rejects the training set itself, unless the user allows it.
+    /// Rejects a part of the other set, unless the user allows it.
     ///
     /// # Errors
     /// [`Error::Configuration`] with the set.
-    pub(crate) fn check(self, allow_overlap: bool) -> Result<(), Error> {
-        let Self { part, examples, is_training_set, .. } = self;
-        if !is_training_set || allow_overlap {
+    pub(crate) fn check(&self, allow_overlap: bool) -> Result<(), Error> {
+        let Self { part, compared_with, examples, equal, is_part, .. } = self;
+        if !is_part || allow_overlap {
             return Ok(());
         }
         let reason = format!(
-            "the {examples} examples of {part} equal the training set, so scores on them do not show what the model has \
-             learnt. Use other examples, or give this flag to score on them nevertheless"
+            "{equal} of {examples} examples of {part} are in {compared_with} too, so scores on them do not show what the model \
+             has learnt. Use other examples, or give this flag to score on them nevertheless"
         );
         Err(Error::Configuration { flag: "allow-overlap", reason })
     }
 
     /// Returns a warning about the shared part, if there is one.
-    pub fn warning(self) -> Option<String> {
-        let Self { part, examples, equal, with_shared_text, .. } = self;
+    pub fn warning(&self) -> Option<String> {
+        let &Self { part, compared_with: ref other, examples, equal, with_shared_text, .. } = self;
         let percent = |count: usize| format!("{:.1} %", 100.0 * count as f64 / examples as f64);
         let single = with_shared_text - equal;
         let equal = (equal > 0).then(|| {
-            format!(
-                "{equal} of {examples} examples of {part} ({}) are in the training set too",
-                percent(equal)
-            )
+            format!("{equal} of {examples} examples of {part} ({}) are in {other} too", percent(equal))
         });
         let single = (single > 0).then(|| {
-            format!("{single} of {examples} examples of {part} ({}) share one of their texts with the training set", percent(single))
+            format!(
+                "{single} of {examples} examples of {part} ({}) share one of their texts with {other}",
+                percent(single)
+            )
         });
         let counts: Vec<String> = equal.into_iter().chain(single).collect();
         (!counts.is_empty()).then(|| format!("{}: the scores may be too high", counts.join("; ")))
@@ -175,31 +230,44 @@ mod tests {
     use super::*;
 
     fn shared(train: &[Example], dev: &[Example]) -> SharedTexts {
-        TrainingTexts::new(train).shared_with(Part::Dev, dev)
+        ComparedTexts::new("the training set", train).shared_with(Part::Dev, dev)
     }
 
     #[test]
     fn equal_examples_and_single_texts_are_counted() {
         let train = [("a b", "c"), ("d", "e"), ("f", "")].map(|(a, b)| Example::from_pair(a, b));
-        let dev = [("A  b", "c"), ("d", "new"), ("new", "c"), ("c", "a b"), ("new", ""), ("ab", "c d")]
-            .map(|(a, b)| Example::from_pair(a, b));
+        let dev = [
+            ("A  b", "c"),
+            ("d", "new"),
+            ("new", "c"),
+            ("c", "a b"),
+            ("new", ""),
+            ("ab", "c d"),
+            ("a B.", "c"),
+        ]
+        .map(|(a, b)| Example::from_pair(a, b));
         let found = shared(&train, &dev);
-        assert_eq!((found.examples, found.equal, found.with_shared_text), (6, 1, 4));
+        assert_eq!((found.examples, found.equal, found.with_shared_text), (7, 1, 5));
         assert_eq!(
             found.warning().unwrap(),
-            "1 of 6 examples of dev (16.7 %) are in the training set too; 3 of 6 examples of dev (50.0 %) share one of their texts \
+            "1 of 7 examples of dev (14.3 %) are in the training set too; 4 of 7 examples of dev (57.1 %) share one of their texts \
              with the training set: the scores may be too high"
         );
-        assert_eq!(shared(&train, &dev[5..]).warning(), None);
+        assert_eq!(shared(&train, &dev[5..6]).warning(), None);
+        let spaced = ["It 's good .", "Say \"no\""].map(Example::from_text);
+        let found = shared(&spaced, &["it's good.", "say \" no \"", "say no"].map(Example::from_text));
+        assert_eq!((found.equal, found.examples), (2, 3));
     }
 
     #[test]
-    fn the_training_set_is_refused_as_dev() {
+    fn parts_of_the_training_set_are_refused() {
         let train = ["a", "b", "c"].map(Example::from_text);
         let found = shared(&train, &["c", "B ", "a"].map(Example::from_text));
         let error = found.check(false).unwrap_err();
         assert!(
-            error.to_string().starts_with("--allow-overlap: the 3 examples of dev equal the training set"),
+            error
+                .to_string()
+                .starts_with("--allow-overlap: 3 of 3 examples of dev are in the training set too"),
             "{error}"
         );
         assert!(found.check(true).is_ok() && found.warning().is_some());
@@ -208,6 +276,20 @@ mod tests {
             part.check(false).is_ok() && part.warning().unwrap().contains("1 of 1 examples of dev (100.0 %)")
         );
         assert!(shared(&train[..1], &train).check(false).is_ok());
+        // A larger training set contains dev: nine of ten of its texts, and ten of them.
+        let texts = |numbers: std::ops::Range<usize>| -> Vec<Example> {
+            numbers.map(|at| Example::from_text(format!("text {at}"))).collect()
+        };
+        let train = texts(0..100);
+        assert!(shared(&train, &texts(90..101)).check(false).unwrap_err().to_string().contains("10 of 11"));
+        assert!(shared(&train, &texts(90..102)).check(false).is_ok(), "10 of 12");
+        assert!(shared(&train, &texts(91..100)).check(false).is_ok(), "nine texts");
+        let repeated = vec![Example::from_text("text 1"); 50];
+        assert!(shared(&train, &repeated).check(false).is_ok(), "one text");
+        let dev = ComparedTexts::new("dev", &train).shared_with(Part::Test, &train);
+        assert!(
+            dev.check(false).unwrap_err().to_string().contains("100 of 100 examples of test are in dev too")
+        );
     }
 
     #[test]
@@ -223,7 +305,7 @@ mod tests {
         let groups = train.each_ref().map(|question| question.text_hashes().group);
         assert!(groups[0] == groups[1] && groups[0] != groups[2]);
         let dev = [question("Who?", "one"), question("Where?", "two"), question("When?", "three")];
-        let found = TrainingTexts::new(&train).shared_with(Part::Dev, &dev);
+        let found = ComparedTexts::new("the training set", &train).shared_with(Part::Dev, &dev);
         assert_eq!((found.equal, found.with_shared_text), (1, 2));
     }
 }

@@ -6,20 +6,21 @@ use std::path::Path;
 use bert_inference::Error;
 use bert_inference::compute::stop_flag::{StopFlag, StopRequested};
 use bert_inference::encoding::classifier::{decide, predict_unless_stopped};
-use bert_inference::encoding::examples::{ClassificationBatch, Features};
-use bert_inference::encoding::model_tokenizer::ModelTokenizer;
+use bert_inference::encoding::examples::ClassificationBatch;
 use bert_model::{BertConfig, Mode, classification_loss, regression_loss};
 use bert_storage::digest_bytes;
 use bert_tasks::statistics::{Calibration, SeedRun, SeedSummary, calibration};
 use bert_tasks::{
-    Example, Kind, Label, Scores, Task, as_written, confusion, is_degenerate, labels_of, majority_baseline,
-    read_file, score, write_errors, write_labels, write_predictions, write_probabilities,
+    Example, Kind, Label, Scores, Task, as_written, confusion, constant_baseline, is_degenerate,
+    read_examples, score, write_errors, write_labels, write_predictions, write_probabilities,
 };
 use burn::tensor::Tensor;
 use serde::{Deserialize, Serialize};
 
-use crate::data::datasets::{Part, Purpose, Sets};
+use crate::data::datasets::{Part, Sets};
 use crate::data::label_scale::LabelScale;
+use crate::data::labelled_examples::{LabelledExamples, remarks};
+use crate::data::text_hashes::SharedTexts;
 use crate::data::training_rows::RowExamples;
 use crate::files::adapters::{FusionReport, fusion_report, save_with_adapters};
 use crate::files::folder::{DEV_LABELS, OutputFolder};
@@ -27,23 +28,6 @@ use crate::kinds::{FinetuneTask, MicroBatch};
 use crate::model::adapters::{AdapterSupport, FUSION_REGULARIZATION};
 use crate::model::frozen_features::all_features;
 use crate::setup::Setup;
-
-/// Examples as text and as tokens, with their labels if they have any.
-pub(crate) struct LabelledExamples {
-    pub(crate) examples: Vec<Example>,
-    pub(crate) labels: Vec<Label>,
-    pub(crate) features: Features,
-}
-
-impl LabelledExamples {
-    /// Tokenizes examples.
-    fn new(examples: Vec<Example>, setup: Setup<'_>) -> Self {
-        let labels = labels_of(&examples).unwrap_or_default();
-        let ModelTokenizer { tokenizer, vocabulary, .. } = &setup.checkpoint.tokenizer;
-        let features = Features::new(&examples, tokenizer, vocabulary, setup.max_seq_length);
-        Self { examples, labels, features }
-    }
-}
 
 /// A task that predicts a class or a score with the model `M`.
 pub(crate) struct Classification<'a, M> {
@@ -60,7 +44,7 @@ impl<'a, M> Classification<'a, M> {
     /// When a file is missing or invalid; the error names the line.
     pub(crate) fn read(setup: Setup<'a>) -> Result<Self, Error> {
         let task = &setup.config.task;
-        let read = |path: &Path, purpose| Ok(read_file(task, path, purpose != Purpose::Predict)?);
+        let read = |path: &Path, labels, _| Ok(read_examples(task, path, labels)?);
         Ok(Self::from_sets(Sets::read(setup, read, |examples| LabelledExamples::new(examples, setup))?))
     }
 
@@ -75,10 +59,21 @@ impl<'a, M> Classification<'a, M> {
     }
 
     fn from_sets(mut sets: Sets<'a, LabelledExamples>) -> Self {
-        let notes = truncated_texts(&sets).into_iter().chain(constant_labels(&sets)).collect::<Vec<_>>();
+        let notes = remarks(&sets);
         sets.notes.extend(notes);
         let scale = sets.setup.config.table.regression.then(|| LabelScale::new(&sets.train.labels));
         Self { sets, scale, model: PhantomData }
+    }
+
+    /// Adds the texts that the scored sets share with other tasks, with remarks on them.
+    ///
+    /// # Errors
+    /// [`Error::Configuration`] when a scored set is part of another set.
+    pub(crate) fn add_shared_texts(&mut self, shared: Vec<SharedTexts>) -> Result<(), Error> {
+        shared.iter().try_for_each(|shared| shared.check(self.sets.setup.config.allow_overlap))?;
+        self.sets.notes.extend(shared.iter().filter_map(SharedTexts::warning));
+        self.sets.shared_texts.extend(shared);
+        Ok(())
     }
 
     pub(crate) fn task(&self) -> &Task {
@@ -88,17 +83,6 @@ impl<'a, M> Classification<'a, M> {
     pub(crate) fn kind(&self) -> Kind {
         self.task().spec().kind
     }
-}
-
-/// Returns the messages about texts that are cut, and about texts with special tokens, in each set.
-fn truncated_texts(sets: &Sets<'_, LabelledExamples>) -> Vec<String> {
-    let split = sets.setup.checkpoint.tokenizer.settings.split_special_tokens;
-    let messages = sets.with_names().flat_map(|(name, set)| {
-        let truncation = set.features.truncation();
-        let cut = truncation.message(&name, sets.setup.max_seq_length);
-        cut.into_iter().chain(truncation.special_message(&name, split))
-    });
-    messages.collect()
 }
 
 /// A model's predictions for labelled examples.
@@ -250,8 +234,8 @@ impl<M: AdapterSupport> FinetuneTask for Classification<'_, M> {
         score(self.task(), &answers.labels, &set.labels)
     }
 
-    fn is_degenerate(&self, answers: &LabelAnswers) -> bool {
-        is_degenerate(&answers.labels)
+    fn is_degenerate(&self, set: &LabelledExamples, answers: &LabelAnswers) -> bool {
+        is_degenerate(&answers.labels) && !is_degenerate(&set.labels)
     }
 
     /// Returns a remark on scores outside the range to which predictions are clipped.
@@ -277,9 +261,9 @@ impl<M: AdapterSupport> FinetuneTask for Classification<'_, M> {
     }
 
     fn summary(&self, set: &LabelledExamples, runs: Vec<SeedRun>, answers: &[&LabelAnswers]) -> SeedSummary {
-        let majority = majority_baseline(self.task(), &set.labels);
+        let baseline = constant_baseline(self.task(), &self.sets.train.labels, &set.labels);
         let answers: Vec<&[Label]> = answers.iter().map(|answers| answers.labels.as_slice()).collect();
-        let summary = SeedSummary::new(self.task(), set.examples.len(), runs, majority);
+        let summary = SeedSummary::new(self.task(), set.examples.len(), runs, baseline);
         summary.with_interval(&set.labels, &answers)
     }
 
@@ -327,12 +311,4 @@ impl<M: AdapterSupport> FinetuneTask for Classification<'_, M> {
             None => Ok(None),
         }
     }
-}
-
-/// Returns warnings about sets whose labels are all equal: nothing can be learned from such a training set, and scores
-/// on such a dev set mean little.
-fn constant_labels(sets: &Sets<'_, LabelledExamples>) -> Vec<String> {
-    let all = sets.with_names();
-    let constant = all.filter(|(_, set)| is_degenerate(&set.labels) && !set.labels.is_empty());
-    constant.map(|(name, set)| format!("all {} labels of {name} are equal", set.labels.len())).collect()
 }

@@ -115,8 +115,8 @@ pub(crate) trait FinetuneTask {
     /// Returns the scores of answers.
     fn score(&self, set: &Self::Set, answers: &Self::Answers) -> Scores;
 
-    /// Returns whether all answers are the same.
-    fn is_degenerate(&self, answers: &Self::Answers) -> bool;
+    /// Returns whether all answers are the same, although the right ones differ.
+    fn is_degenerate(&self, set: &Self::Set, answers: &Self::Answers) -> bool;
 
     /// Returns a further remark on a run's scores on dev, for the report.
     fn remark(&self, _dev: &Self::Answers) -> Option<String> {

@@ -8,14 +8,14 @@ use bert_inference::encoding::questions::EncodedQuestions;
 use bert_model::{BertForQuestionAnswering, Mode, span_loss};
 use bert_storage::{Locate, digest_bytes};
 use bert_tasks::decode::answer_spans::{AnswerSettings, PredictedAnswer};
-use bert_tasks::read::squad::{Question, QuestionFile, QuestionRules, read_questions};
+use bert_tasks::read::squad::{Question, QuestionRules, read_questions};
 use bert_tasks::score::squad_metrics::{AnswerRules, QuestionScores, question_scores};
 use bert_tasks::statistics::{Ratio, SeedRun, SeedSummary, ratio_interval};
-use bert_tasks::{Kind, Metric, Scores, TaskError, TaskProblem};
+use bert_tasks::{ExampleFile, Kind, Metric, Scores, TaskError, TaskProblem};
 use burn::tensor::Tensor;
 use serde_json::{Map, Value, json};
 
-use crate::data::datasets::{Part, Purpose, Sets};
+use crate::data::datasets::{Part, Sets};
 use crate::files::folder::OutputFolder;
 use crate::kinds::token_batch::TokenBatch;
 use crate::kinds::{FinetuneTask, MicroBatch};
@@ -44,22 +44,14 @@ impl<'a> QuestionAnswering<'a> {
     pub(crate) fn read(setup: Setup<'a>) -> Result<Self, Error> {
         let version_2 = setup.config.task.spec().kind == Kind::Spans { version_2: true };
         let (windows, answers) = setup.config.question_settings()?.expect("a task of questions");
-        let mut notes = Vec::new();
-        let read = |path: &Path, purpose| -> Result<Vec<Question>, Error> {
+        let read = |path: &Path, labels, _| -> Result<ExampleFile<Question>, Error> {
             let skip_misplaced = setup.config.squad.skip_misplaced_answers;
-            let rules = QuestionRules { has_answers: purpose != Purpose::Predict, skip_misplaced };
-            let QuestionFile { questions, skipped } = read_questions(path, rules)?;
-            if skipped > 0 {
-                let path = path.display();
-                notes.push(format!(
-                    "{path}: {skipped} questions are left out, because an answer is not at its answer_start"
-                ));
-            }
-            match questions.iter().find(|question| question.is_impossible && !version_2) {
+            let file = read_questions(path, QuestionRules { labels, skip_misplaced })?;
+            match file.examples.iter().find(|question| question.is_impossible && !version_2) {
                 Some(Question { id, .. }) => {
                     Err(TaskError::from(TaskProblem::Unanswerable(id.clone()).located(path)).into())
                 }
-                None => Ok(questions),
+                None => Ok(file),
             }
         };
         let set = |questions: Vec<Question>| QuestionSet {
@@ -68,7 +60,6 @@ impl<'a> QuestionAnswering<'a> {
             questions,
         };
         let mut sets = Sets::read(setup, read, set)?;
-        sets.notes.extend(notes);
         let by_character = sets.parts.iter().filter(|(_, set)| set.rules.by_character);
         let rule = |part: &Part| {
             format!(
@@ -174,8 +165,9 @@ impl FinetuneTask for QuestionAnswering<'_> {
         set.mean_scores(texts(answers))
     }
 
-    fn is_degenerate(&self, answers: &Vec<PredictedAnswer>) -> bool {
-        answers.windows(2).all(|pair| pair[0].text == pair[1].text)
+    fn is_degenerate(&self, set: &QuestionSet, answers: &Vec<PredictedAnswer>) -> bool {
+        let differs = set.questions.windows(2).any(|pair| pair[0].answers != pair[1].answers);
+        differs && answers.windows(2).all(|pair| pair[0].text == pair[1].text)
     }
 
     fn summary(

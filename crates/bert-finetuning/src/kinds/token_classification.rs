@@ -42,24 +42,25 @@ impl<'a> TokenClassification<'a> {
     /// the training file.
     pub(crate) fn read(setup: Setup<'a>) -> Result<Self, Error> {
         let mut names = Vec::new();
-        let read = |path: &Path, purpose| {
-            let sentences = read_sentences(path, purpose != Purpose::Predict)?;
+        let read = |path: &Path, labels, purpose| {
+            let file = read_sentences(path, labels)?;
             match purpose {
                 Purpose::Train => {
-                    check_scheme(path, &sentences)?;
-                    names = tags_of(&sentences);
+                    check_scheme(path, &file.examples)?;
+                    names = tags_of(&file.examples);
                 }
-                Purpose::Score => check_tags(path, &sentences, &names)?,
+                Purpose::Score => check_tags(path, &file.examples, &names)?,
                 Purpose::Predict => {}
             }
-            Ok(sentences)
+            Ok(file)
         };
         let set = |sentences: Vec<Sentence>| SentenceSet {
             encoded: EncodedSentences::new(&sentences, &setup.checkpoint.tokenizer, setup.max_seq_length),
             sentences,
         };
         let mut sets = Sets::read(setup, read, set)?;
-        let notes = truncated_words(&sets);
+        let notes: Vec<String> =
+            truncated_words(&sets).into_iter().chain(sets_without_entities(&sets)).collect();
         sets.notes.extend(notes);
         Ok(Self { sets, names })
     }
@@ -155,10 +156,13 @@ impl FinetuneTask for TokenClassification<'_> {
         scores.into_iter().collect()
     }
 
-    fn is_degenerate(&self, answers: &Vec<Vec<String>>) -> bool {
-        let mut tags = answers.iter().flatten();
-        let first = tags.next();
-        tags.all(|tag| Some(tag) == first)
+    fn is_degenerate(&self, set: &SentenceSet, answers: &Vec<Vec<String>>) -> bool {
+        fn are_equal<'t>(mut tags: impl Iterator<Item = &'t String>) -> bool {
+            let first = tags.next();
+            tags.all(|tag| Some(tag) == first)
+        }
+        let right = set.sentences.iter().flat_map(|sentence| &sentence.tags);
+        are_equal(answers.iter().flatten()) && !are_equal(right)
     }
 
     fn summary(&self, set: &SentenceSet, runs: Vec<SeedRun>, answers: &[&Vec<Vec<String>>]) -> SeedSummary {
@@ -201,6 +205,14 @@ fn truncated_words(sets: &Sets<'_, SentenceSet>) -> Vec<String> {
         })
     });
     notes.collect()
+}
+
+/// Returns a warning for each set without an entity: nothing can be learnt from such a training set, and F1 on another one is
+/// 0.
+fn sets_without_entities(sets: &Sets<'_, SentenceSet>) -> Vec<String> {
+    let has_entity = |sentence: &Sentence| sentence.tags.iter().any(|tag| tag != "O");
+    let without = sets.with_names().filter(|(_, set)| !set.sentences.iter().any(has_entity));
+    without.map(|(name, _)| format!("{name} has no entity: all its tags are O")).collect()
 }
 
 impl SentenceSet {

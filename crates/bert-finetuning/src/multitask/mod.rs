@@ -19,6 +19,7 @@ use serde_json::{Value, json};
 use crate::config::FinetuneConfig;
 use crate::config::grid;
 use crate::config::grid::Cell;
+use crate::data::text_hashes::{ComparedTexts, SharedTexts};
 use crate::events::{FinetuneEvent, TaskEpoch};
 use crate::files::folder::OutputFolder;
 use crate::finetune::{check_device, with_selected_device};
@@ -138,7 +139,24 @@ fn read_tasks<'a>(
     let read = |Cell { config, resolved }: &'a Cell| {
         Classification::read(Setup { config, checkpoint, max_seq_length: resolved.max_seq_length })
     };
-    cells.iter().map(read).collect()
+    let mut tasks = cells.iter().map(read).collect::<Result<Vec<_>, Error>>()?;
+    let shared: Vec<Vec<SharedTexts>> = tasks.iter().map(|task| shared_with_others(task, &tasks)).collect();
+    for (task, shared) in tasks.iter_mut().zip(shared) {
+        task.add_shared_texts(shared)?;
+    }
+    Ok(tasks)
+}
+
+/// Returns the texts that the scored sets of a task share with the training sets of the others.
+fn shared_with_others(task: &ClassificationTask<'_>, all: &[ClassificationTask<'_>]) -> Vec<SharedTexts> {
+    let mut found = Vec::new();
+    for other in all.iter().filter(|other| other.task() != task.task()) {
+        let name = format!("the training set of {}", other.task());
+        let texts = ComparedTexts::new(name, &other.sets().train.examples);
+        let shared = task.sets().parts.iter().map(|(part, set)| texts.shared_with(*part, &set.examples));
+        found.extend(shared.filter(|shared| shared.with_shared_text > 0));
+    }
+    found
 }
 
 /// Creates and locks the output folder. With `resume` it must exist.

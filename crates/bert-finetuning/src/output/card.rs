@@ -109,7 +109,7 @@ fn scores(report: &FinetuneReport) -> Vec<CardScore> {
             name += &format!(", 95 % interval of the mean {:.4} to {:.4}", interval.low, interval.high);
         }
         if let Some(majority) = report.dev.majority_baseline.get(metric) {
-            name += &format!("; majority class {majority:.4}");
+            name += &format!("; baseline {majority:.4} ({})", report.dev.baseline_answer());
         }
         name += &format!("; {}", report.selection.short());
         let metric_name = metric.to_string().to_lowercase().replace([' ', '-'], "_");

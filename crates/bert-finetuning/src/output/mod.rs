@@ -90,7 +90,7 @@ fn summary<T: FinetuneTask>(task: &T, runs: &CellRuns<'_, T>, part: Part) -> See
     let seed_runs = runs.finished.iter().map(|run| SeedRun {
         seed: run.report.seed,
         scores: run.report.scores(part).expect("scored with the part").clone(),
-        degenerate: task.is_degenerate(&run.answers[&part]),
+        degenerate: task.is_degenerate(task.part(part), &run.answers[&part]),
     });
     task.summary(task.part(part), seed_runs.collect(), &answers)
 }

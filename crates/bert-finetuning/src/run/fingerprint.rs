@@ -96,6 +96,7 @@ pub fn compared_settings(config: &FinetuneConfig) -> Map<String, Value> {
         checkpoint: _,
         initialization_data: _,
         forgetting_data: _,
+        skip_unlabelled: _,
         // The runs do not depend on these.
         allow_overlap: _,
         output: _,

@@ -201,9 +201,17 @@ fn dev_examples_of_the_training_set_are_found() {
     assert!(card.contains(warning) && card.contains("best of 3 epochs on dev"), "{card}");
     let error = report(&train, "all", &[]).unwrap_err();
     assert!(
-        error.to_string().starts_with("--allow-overlap: the 22 examples of dev equal the training set"),
+        error
+            .to_string()
+            .starts_with("--allow-overlap: 22 of 22 examples of dev are in the training data too"),
         "{error}"
     );
+    // Neither a larger training set nor a selection of it hides that dev is in it.
+    let eleven: String = train.lines().take(12).map(|line| format!("{line}\n")).collect();
+    for more in [&[][..], &["--holdout", "0.2"], &["--max-train-examples", "8"]] {
+        let error = report(&eleven, "part", more).unwrap_err().to_string();
+        assert!(error.contains("11 of 11 examples of dev are in the training data too"), "{more:?}: {error}");
+    }
     let allowed = report(&train, "all", &["--allow-overlap"]).unwrap();
     assert_eq!(allowed.shared_texts[0].equal, 22);
     let selection = allowed.selection;

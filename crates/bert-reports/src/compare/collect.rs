@@ -105,7 +105,7 @@ impl SavedResult {
     /// Rejects a fine-tuning that was scored on another dev set.
     fn check_same_dev(&self, first: &Self) -> Result<(), Error> {
         let folder = &self.folders[0];
-        check_sets(&first.dev_set(), &self.dev_set(), folder)?;
+        check_sets(&first.dev_set(), &first.folders[0], &self.dev_set(), folder)?;
         if first.dev_digest != self.dev_digest {
             let first = first.folders[0].clone();
             let difference = "labels or texts differ".to_string();

@@ -34,10 +34,18 @@ pub(crate) struct SeedAnswers {
 }
 
 /// The task of a dev set, and the number of its examples.
-#[derive(PartialEq)]
 pub(crate) struct DevSet<'a> {
     pub(crate) task: &'a Task,
     pub(crate) examples: usize,
+}
+
+impl DevSet<'_> {
+    /// Returns whether scores on both sets are of the same kind. The columns of a table and the range of its training scores may
+    /// differ.
+    fn is_like(&self, other: &Self) -> bool {
+        let [one, two] = [self.task, other.task].map(Task::spec);
+        self.examples == other.examples && (one.name, one.metrics) == (two.name, two.metrics)
+    }
 }
 
 impl DevAnswers {
@@ -157,10 +165,22 @@ pub(crate) fn read_side(folders: &[PathBuf]) -> Result<DevAnswers, Error> {
     Ok(all)
 }
 
-/// Rejects scores on different tasks or on sets of different sizes.
-pub(crate) fn check_sets(first: &DevSet<'_>, other: &DevSet<'_>, path: &Path) -> Result<(), Error> {
-    if first == other {
-        return Ok(());
+/// Rejects scores on different tasks, with different classes, or on sets of different sizes.
+pub(crate) fn check_sets(
+    first: &DevSet<'_>,
+    first_path: &Path,
+    other: &DevSet<'_>,
+    path: &Path,
+) -> Result<(), Error> {
+    if first.is_like(other) {
+        if first.task.labels().eq(other.task.labels()) {
+            return Ok(());
+        }
+        let [one, two] = [first, other].map(|set| set.task.labels().collect::<Vec<_>>().join(", "));
+        let difference =
+            format!("its classes are {two}, those of the first folder are {one} (--labels names them)");
+        let first = first_path.to_path_buf();
+        return Err(FolderProblem::OtherDevSet { first, difference }.located(path).into());
     }
     let problem = FolderProblem::DifferentDevSets {
         task: other.task.clone(),
@@ -178,7 +198,7 @@ pub(crate) fn check_same(
     second: &DevAnswers,
     path: &Path,
 ) -> Result<(), Error> {
-    check_sets(&first.set(), &second.set(), path)?;
+    check_sets(&first.set(), first_path, &second.set(), path)?;
     let other = |difference: String| {
         Err(FolderProblem::OtherDevSet { first: first_path.to_path_buf(), difference }.located(path).into())
     };

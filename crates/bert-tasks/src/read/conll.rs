@@ -7,7 +7,8 @@
 
 use std::path::Path;
 
-use crate::read::lines::{for_each_line, non_empty};
+use crate::read::lines::for_each_line;
+use crate::read::missing_label::{ExampleFile, LabelUse, is_missing};
 use crate::{TaskError, TaskProblem};
 use bert_storage::Locate;
 
@@ -24,22 +25,30 @@ pub struct Sentence {
     pub document: Option<u64>,
 }
 
-/// Reads the sentences of a file. Without `has_tags`, a line may be a single word, and tags are ignored.
+/// Reads the sentences of a file. If labels are ignored, a line may be a single word. A sentence with a word that has no tag
+/// is an error, or left out.
 ///
 /// # Errors
 /// [`TaskProblem::MissingTag`] with the line of a word without a tag, [`TaskProblem::RaggedColumns`],
 /// [`TaskProblem::NumberedWords`], [`TaskProblem::NoExamples`], and the errors of reading lines.
-pub fn read_sentences(path: &Path, has_tags: bool) -> Result<Vec<Sentence>, TaskError> {
+pub fn read_sentences(path: &Path, labels: LabelUse) -> Result<ExampleFile<Sentence>, TaskError> {
     let width = column_count(path)?;
-    let mut sentences = Vec::new();
+    let has_tags = labels.are_read();
+    let mut read = ExampleFile { examples: Vec::new(), without_label: 0, misplaced: 0 };
     let mut sentence = Sentence::default();
+    // Adds a sentence, unless one of its words has no tag.
+    let mut add = |sentence: Sentence| {
+        if has_tags && sentence.words.len() != sentence.tags.len() {
+            read.without_label += 1;
+        } else if !sentence.words.is_empty() {
+            read.examples.push(sentence);
+        }
+    };
     let mut documents = 0;
     for_each_line(path, |line, text| {
         let columns = split_columns(text);
         let Some(&word) = columns.first() else {
-            if !sentence.words.is_empty() {
-                sentences.push(std::mem::take(&mut sentence));
-            }
+            add(std::mem::take(&mut sentence));
             return Ok(());
         };
         let begins = sentence.words.is_empty();
@@ -47,11 +56,14 @@ pub fn read_sentences(path: &Path, has_tags: bool) -> Result<Vec<Sentence>, Task
         if word == "-DOCSTART-" || (begins && is_comment(&columns, width, has_tags)) {
             return Ok(());
         }
+        let mut is_whole = true;
         if has_tags {
-            let tag = columns[1..].last().ok_or_else(|| TaskProblem::MissingTag(word.into()))?;
-            sentence.tags.push(tag.to_string());
+            let tag = columns[1..].last().filter(|tag| !is_missing(tag));
+            let tag = labels.unless_left_out(tag.ok_or_else(|| TaskProblem::MissingTag(word.into())))?;
+            is_whole = tag.is_some();
+            sentence.tags.extend(tag.map(|tag| tag.to_string()));
         }
-        if columns.len() != width {
+        if is_whole && columns.len() != width {
             return Err(TaskProblem::RaggedColumns { found: columns.len(), expected: width });
         }
         if begins {
@@ -61,16 +73,15 @@ pub fn read_sentences(path: &Path, has_tags: bool) -> Result<Vec<Sentence>, Task
         sentence.words.push(word.to_string());
         Ok(())
     })?;
-    if !sentence.words.is_empty() {
-        sentences.push(sentence);
-    }
+    add(sentence);
+    let sentences = &mut read.examples;
     if sentences.first().map(|first| first.document) == sentences.last().map(|last| last.document) {
         sentences.iter_mut().for_each(|sentence| sentence.document = None);
     }
     if width > 1 && sentences.iter().all(has_numbered_words) && !sentences.is_empty() {
         Err(TaskProblem::NumberedWords.located(path).into())
     } else {
-        non_empty(sentences, path)
+        read.non_empty(path)
     }
 }
 
@@ -161,7 +172,8 @@ mod tests {
     fn read(text: &str, has_tags: bool) -> Result<Vec<Sentence>, TaskError> {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), text).unwrap();
-        read_sentences(file.path(), has_tags)
+        let labels = if has_tags { LabelUse::Required } else { LabelUse::Ignored };
+        read_sentences(file.path(), labels).map(|file| file.examples)
     }
 
     const TEXT: &str = "-DOCSTART- -X- -X- O\n\nAnna NNP B-NP B-PER\nrows VBZ B-VP O\n\n\n\
@@ -209,10 +221,7 @@ mod tests {
     #[test]
     fn a_missing_tag_is_an_error_with_its_line() {
         let error = read("Anna B-PER\nrows\n", true).unwrap_err();
-        assert!(
-            error.to_string().ends_with(":2: the word \"rows\" has no tag in the last column"),
-            "{error}"
-        );
+        assert!(error.to_string().contains(":2: the word \"rows\" has no tag in the last column"), "{error}");
         assert_eq!(error.exit_code(), 3);
         assert!(
             read("-DOCSTART- O\n\n", true).unwrap_err().to_string().ends_with(": this file has no examples")

@@ -7,6 +7,7 @@
 
 use bert_data::input::table::{ColumnLookup, ColumnPlace, find_column};
 
+use crate::read::missing_label::{LabelUse, is_missing_class};
 use crate::task::Task;
 use crate::task::error::TaskProblem;
 use crate::task::example::{Example, Label};
@@ -15,24 +16,26 @@ use crate::task::spec::{Columns, Kind};
 /// Converts the lines of one file to examples.
 pub(super) struct RowReader<'a> {
     task: &'a Task,
-    has_labels: bool,
+    labels: LabelUse,
     layout: Option<&'static Layout>,
     /// Set by line 1.
     positions: Option<ColumnIndices>,
     rows: usize,
+    /// Rows left out so far, because they have no label.
+    pub(super) without_label: usize,
 }
 
 impl<'a> RowReader<'a> {
     /// Creates a reader for the lines of a file.
-    pub(super) fn new(task: &'a Task, has_labels: bool) -> Self {
-        RowReader { task, has_labels, layout: layout(task), positions: None, rows: 0 }
+    pub(super) fn new(task: &'a Task, labels: LabelUse) -> Self {
+        RowReader { task, labels, layout: layout(task), positions: None, rows: 0, without_label: 0 }
     }
 
-    /// Returns the example in a line; `None` for a header and for a row without annotator agreement. Lines must be
-    /// passed in order.
+    /// Returns the example in a line; `None` for a header, for a row without annotator agreement, and for a row that is left
+    /// out. Lines must be passed in order.
     pub(super) fn line(&mut self, text: &str) -> Result<Option<Example>, TaskProblem> {
         let example = match self.layout {
-            None => Some(self.minbert_line(text)?),
+            None => self.minbert_line(text)?,
             Some(layout) => self.tsv_line(layout, text)?,
         };
         self.rows += usize::from(example.is_some());
@@ -41,12 +44,13 @@ impl<'a> RowReader<'a> {
 
     fn tsv_line(&mut self, layout: &Layout, text: &str) -> Result<Option<Example>, TaskProblem> {
         let fields: Vec<&str> = text.split('\t').collect();
+        let has_labels = self.labels.are_read();
         let positions = match self.positions {
             None if layout.is_header(&fields) => {
-                self.positions = Some(layout.indices_in_header(&fields, self.has_labels)?);
+                self.positions = Some(layout.indices_in_header(&fields, has_labels)?);
                 return Ok(None);
             }
-            None => layout.indices_by_count(fields.len(), self.has_labels)?,
+            None => layout.indices_by_count(fields.len(), has_labels)?,
             Some(positions) => positions,
         };
         self.positions = Some(positions);
@@ -55,7 +59,11 @@ impl<'a> RowReader<'a> {
         if unlabelled.is_some_and(|mark| positions.label.is_some_and(|at| fields[at] == mark)) {
             return Ok(None);
         }
-        let label = positions.label.map(|at| label_of(self.task, fields[at])).transpose()?;
+        let label = match positions.label.map(|at| self.label(fields[at])).transpose()? {
+            None => None,
+            Some(None) => return Ok(None),
+            Some(label) => label,
+        };
         let index = match positions.index {
             Some(at) => fields[at].to_string(),
             None => self.rows.to_string(),
@@ -69,25 +77,37 @@ impl<'a> RowReader<'a> {
         }))
     }
 
-    fn minbert_line(&self, text: &str) -> Result<Example, TaskProblem> {
+    /// Returns the label in a field; `None` if its row is left out.
+    fn label(&mut self, field: &str) -> Result<Option<Label>, TaskProblem> {
+        let label = self.labels.unless_left_out(label_of(self.task, field))?;
+        self.without_label += usize::from(label.is_none());
+        Ok(label)
+    }
+
+    fn minbert_line(&mut self, text: &str) -> Result<Option<Example>, TaskProblem> {
         let (label, text) = text.split_once(" ||| ").ok_or(TaskProblem::MissingSeparator)?;
         // Checked even if it is ignored: a test file's blanked label must still be a valid label.
-        let label = label_of(self.task, label.trim())?;
-        Ok(Example {
+        let Some(label) = self.label(label.trim())? else { return Ok(None) };
+        Ok(Some(Example {
             index: self.rows.to_string(),
             text_a: text.to_string(),
             text_b: None,
             choices: vec![],
-            label: self.has_labels.then_some(label),
-        })
+            label: self.labels.are_read().then_some(label),
+        }))
     }
 }
 
 /// Parses a task's label.
 pub(super) fn label_of(task: &Task, text: &str) -> Result<Label, TaskProblem> {
+    let missing = || {
+        let may_be_class = task.table_columns().is_some();
+        TaskProblem::MissingLabel { label: text.trim().to_string(), may_be_class }
+    };
     match task.spec().kind {
         Kind::Classification => match task.labels().position(|label| label == text) {
             Some(class) => Ok(Label::Class(class)),
+            None if is_missing_class(text.trim()) => Err(missing()),
             None => {
                 let known = task.labels().map(str::to_string).collect();
                 Err(TaskProblem::UnknownLabel { task: task.clone(), label: text.to_string(), known })
@@ -95,6 +115,7 @@ pub(super) fn label_of(task: &Task, text: &str) -> Result<Label, TaskProblem> {
         },
         Kind::Regression { min, max } => match text.parse() {
             Ok(score) if (min..=max).contains(&score) => Ok(Label::Score(score)),
+            _ if is_missing_class(text.trim()) => Err(missing()),
             _ => Err(TaskProblem::BadScore { task: task.clone(), label: text.to_string(), min, max }),
         },
         Kind::Spans { .. } | Kind::Tags => panic!("task {task} has no labels"),

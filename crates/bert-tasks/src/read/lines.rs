@@ -92,11 +92,6 @@ pub fn for_each_line_in<E: From<TaskError>>(
     Ok(())
 }
 
-/// Returns the items of a file, or an error if there are none.
-pub(crate) fn non_empty<T>(found: Vec<T>, path: &Path) -> Result<Vec<T>, TaskError> {
-    if found.is_empty() { Err(TaskProblem::NoExamples.located(path).into()) } else { Ok(found) }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -15,6 +15,7 @@
 pub mod conll;
 pub(crate) mod glue_tsv;
 pub(crate) mod lines;
+pub(crate) mod missing_label;
 pub mod squad;
 mod swag;
 pub(crate) mod table;
@@ -25,7 +26,8 @@ use bert_storage::Locate;
 
 use super::task::Task;
 use crate::read::glue_tsv::RowReader;
-use crate::read::lines::{exists, for_each_line, non_empty};
+use crate::read::lines::{exists, for_each_line};
+use crate::read::missing_label::{ExampleFile, LabelUse};
 use crate::read::swag::read_swag;
 use crate::read::table::{find_table, read_table};
 use crate::task::error::{TaskError, TaskProblem};
@@ -46,6 +48,10 @@ pub fn find_split(task: &Task, dir: &Path, split: Split) -> Result<SplitFile, Ta
     if !spec.has_split(split) {
         return Err(TaskError::NoSuchSplit { task: task.clone(), split });
     }
+    if dir.is_file() {
+        let tried = spec.file_names(split).map(String::from).collect();
+        return Err(TaskProblem::NotAFolder { task: task.clone(), tried }.located(dir).into());
+    }
     let mut tried = Vec::new();
     let official = spec.file_names(split).map(|name| (name, false));
     for (name, is_sample) in official.chain(spec.sample_file_name(split).map(|name| (name, true))) {
@@ -63,24 +69,34 @@ pub fn find_split(task: &Task, dir: &Path, split: Split) -> Result<SplitFile, Ta
 /// Reads a file of the task. Without `has_labels`, as in a file to predict, a label column is optional and ignored.
 ///
 /// # Errors
-/// [`TaskError::NotLabelled`]; any deviation of the file from the task's format, with its line; see [`TaskError`].
+/// As [`read_examples`].
 pub fn read_file(task: &Task, path: &Path, has_labels: bool) -> Result<Vec<Example>, TaskError> {
+    let labels = if has_labels { LabelUse::Required } else { LabelUse::Ignored };
+    Ok(read_examples(task, path, labels)?.examples)
+}
+
+/// Reads a file of the task, with a rule for its labels.
+///
+/// # Errors
+/// [`TaskError::NotLabelled`]; any deviation of the file from the task's format, with its line; see [`TaskError`].
+pub fn read_examples(task: &Task, path: &Path, labels: LabelUse) -> Result<ExampleFile<Example>, TaskError> {
     if let Some(columns) = task.table_columns() {
-        return read_table(task, columns, path, has_labels);
+        return read_table(task, columns, path, labels);
     }
     if matches!(task.spec().kind, Kind::Spans { .. } | Kind::Tags) {
         return Err(TaskError::NotLabelled(task.clone()));
     }
     if task.spec().choices > 0 {
-        return read_swag(path, has_labels);
+        return read_swag(task, path, labels);
     }
-    let mut reader = RowReader::new(task, has_labels);
+    let mut reader = RowReader::new(task, labels);
     let mut examples = Vec::new();
     for_each_line(path, |_, text| {
         examples.extend(reader.line(text)?);
         Ok(())
     })?;
-    non_empty(examples, path)
+    let without_label = reader.without_label;
+    ExampleFile { examples, without_label, misplaced: 0 }.non_empty(path)
 }
 
 /// Returns the labels of all examples, or `None` if one is missing, because such a set cannot be scored.

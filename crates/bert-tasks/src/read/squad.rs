@@ -8,7 +8,8 @@ use std::sync::Arc;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
 
-use crate::read::lines::{non_empty, open_file};
+use crate::read::lines::open_file;
+use crate::read::missing_label::{ExampleFile, LabelUse};
 use crate::{TaskError, TaskProblem};
 use bert_storage::Locate;
 
@@ -84,19 +85,10 @@ fn text_or_number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, 
 /// The rules for a file of questions.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct QuestionRules {
-    /// Whether every question that has an answer must give one.
-    pub has_answers: bool,
+    /// How answers are used.
+    pub labels: LabelUse,
     /// Whether questions with an answer that is not at its start are left out. Otherwise they are errors.
     pub skip_misplaced: bool,
-}
-
-/// The questions of a file.
-#[derive(Clone, Debug)]
-pub struct QuestionFile {
-    /// The questions.
-    pub questions: Vec<Question>,
-    /// Number of questions that were left out.
-    pub skipped: usize,
 }
 
 /// Reads a file of SQuAD 1.1 or 2.0, or of another data set in the same format.
@@ -104,10 +96,10 @@ pub struct QuestionFile {
 /// # Errors
 /// [`TaskProblem::BadJson`] with line and column, [`TaskProblem::EqualIds`], [`TaskProblem::AnswerNotInText`],
 /// [`TaskProblem::NoAnswer`], [`TaskProblem::NoExamples`], and the errors of opening a task's file.
-pub fn read_questions(path: &Path, rules: QuestionRules) -> Result<QuestionFile, TaskError> {
+pub fn read_questions(path: &Path, rules: QuestionRules) -> Result<ExampleFile<Question>, TaskError> {
     let mut bytes = Vec::new();
-    let read = open_file(path)?.read_to_end(&mut bytes);
-    read.map_err(|source| TaskProblem::Io(source).located(path))?;
+    let result = open_file(path)?.read_to_end(&mut bytes);
+    result.map_err(|source| TaskProblem::Io(source).located(path))?;
     let json = bytes.strip_prefix("\u{feff}".as_bytes()).unwrap_or(&bytes);
     let file: File = serde_json::from_slice(json).map_err(|source| {
         let line = source.line() as u64;
@@ -115,9 +107,8 @@ pub fn read_questions(path: &Path, rules: QuestionRules) -> Result<QuestionFile,
     })?;
     let version = file.version.map(|version| version.to_string()).unwrap_or_default();
     let is_version_2 = version.trim_start_matches(['"', 'v']).starts_with('2');
-    let mut questions = Vec::new();
+    let mut read = ExampleFile { examples: Vec::new(), without_label: 0, misplaced: 0 };
     let mut ids = HashSet::new();
-    let mut skipped = 0;
     for Paragraph { context, qas } in file.data.into_iter().flat_map(|article| article.paragraphs) {
         let context: Arc<str> = context.into();
         // Byte offsets of the characters, and of the end.
@@ -138,19 +129,27 @@ pub fn read_questions(path: &Path, rules: QuestionRules) -> Result<QuestionFile,
             };
             let answers = match answers.into_iter().map(answer).collect::<Result<Vec<_>, _>>() {
                 Err(_) if rules.skip_misplaced => {
-                    skipped += 1;
+                    read.misplaced += 1;
                     continue;
                 }
                 answers => answers?,
             };
             let is_impossible = is_impossible || (is_version_2 && answers.is_empty());
-            if rules.has_answers && answers.is_empty() && !is_impossible {
-                return Err(TaskProblem::NoAnswer(id).located(path).into());
+            let is_answered = is_impossible || !answers.is_empty() || !rules.labels.are_read();
+            let answered = if is_answered { Ok(()) } else { Err(TaskProblem::NoAnswer(id.clone())) };
+            match rules.labels.unless_left_out(answered).map_err(|problem| problem.located(path))? {
+                Some(()) => read.examples.push(Question {
+                    id,
+                    question,
+                    context: context.clone(),
+                    answers,
+                    is_impossible,
+                }),
+                None => read.without_label += 1,
             }
-            questions.push(Question { id, question, context: context.clone(), answers, is_impossible });
         }
     }
-    Ok(QuestionFile { questions: non_empty(questions, path)?, skipped })
+    read.non_empty(path)
 }
 
 #[cfg(test)]
@@ -160,8 +159,8 @@ mod tests {
     fn read(json: &str) -> Result<Vec<Question>, TaskError> {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), json).unwrap();
-        let rules = QuestionRules { has_answers: true, skip_misplaced: false };
-        read_questions(file.path(), rules).map(|file| file.questions)
+        let rules = QuestionRules { labels: LabelUse::Required, skip_misplaced: false };
+        read_questions(file.path(), rules).map(|file| file.examples)
     }
 
     fn with(qas: &str) -> String {
@@ -218,9 +217,9 @@ mod tests {
         assert!(error.contains("question r") && error.contains("--skip-misplaced-answers"), "{error}");
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), json).unwrap();
-        let found =
-            read_questions(file.path(), QuestionRules { has_answers: true, skip_misplaced: true }).unwrap();
-        assert_eq!((found.questions.len(), found.questions[0].id.as_str(), found.skipped), (1, "q", 1));
+        let rules = QuestionRules { labels: LabelUse::Required, skip_misplaced: true };
+        let found = read_questions(file.path(), rules).unwrap();
+        assert_eq!((found.examples.len(), found.examples[0].id.as_str(), found.misplaced), (1, "q", 1));
     }
 
     #[test]
@@ -242,8 +241,11 @@ mod tests {
         assert!(error.to_string().contains("question q9 has no answer"), "{error}");
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), json).unwrap();
-        let questions = read_questions(file.path(), QuestionRules::default()).unwrap().questions;
+        let read = |labels| read_questions(file.path(), QuestionRules { labels, skip_misplaced: false });
+        let questions = read(LabelUse::Ignored).unwrap().examples;
         assert!(!questions[0].is_impossible && questions[0].answers.is_empty());
+        let error = read(LabelUse::LeftOut).unwrap_err().to_string();
+        assert!(error.ends_with("all 1 examples of this file are left out: they have no label, or an answer that is not at its start"), "{error}");
     }
 
     #[test]

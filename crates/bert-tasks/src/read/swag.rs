@@ -8,10 +8,12 @@ use std::path::Path;
 use bert_data::input::table::{RowValues, TextFormat};
 use bert_storage::Locate;
 
-use super::lines::{non_empty, open_table};
-use crate::read::glue_tsv::{check_column_count, column_index};
+use super::lines::open_table;
+use crate::read::glue_tsv::{check_column_count, column_index, label_of};
+use crate::read::missing_label::{ExampleFile, LabelUse};
+use crate::task::Task;
 use crate::task::error::{TaskError, TaskProblem};
-use crate::task::example::{Example, Label};
+use crate::task::example::Example;
 
 const ENDINGS: [&str; 4] = ["ending0", "ending1", "ending2", "ending3"];
 
@@ -33,16 +35,9 @@ impl ColumnIndices {
         Ok(Self { columns: header.len(), sent1, sent2, endings, label })
     }
 
-    fn example(&self, row: usize, fields: &[String]) -> Result<Example, TaskProblem> {
+    fn example(&self, task: &Task, row: usize, fields: &[String]) -> Result<Example, TaskProblem> {
         check_column_count(fields.len(), self.columns, "comma")?;
-        let label = self.label.map(|at| match fields[at].parse::<usize>() {
-            Ok(label) if label < ENDINGS.len() => Ok(Label::Class(label)),
-            _ => Err(TaskProblem::WrongValue {
-                column: "label".to_string(),
-                found: "not a number from 0 to 3",
-                expected: "the number of the right ending",
-            }),
-        });
+        let label = self.label.map(|at| label_of(task, &fields[at]));
         let choice = |&at: &usize| format!("{} {}", fields[self.sent2], fields[at]).trim().to_string();
         Ok(Example {
             index: row.to_string(),
@@ -54,27 +49,36 @@ impl ColumnIndices {
     }
 }
 
-/// Returns the examples of a file, like [`crate::read_file`].
-pub(crate) fn read_swag(path: &Path, has_labels: bool) -> Result<Vec<Example>, TaskError> {
+/// Returns the examples of a file, like [`crate::read_examples`].
+pub(crate) fn read_swag(
+    task: &Task,
+    path: &Path,
+    labels: LabelUse,
+) -> Result<ExampleFile<Example>, TaskError> {
     let mut table = open_table(path, TextFormat::Csv)?;
     let mut examples = Vec::new();
+    let mut without_label = 0;
     if let Some(header) = table.header()? {
-        let positions = ColumnIndices::find(&header.names, has_labels);
+        let positions = ColumnIndices::find(&header.names, labels.are_read());
         let positions = positions.map_err(|problem| problem.at_line(path, header.line))?;
         table.select(&[], true)?;
         while let Some(row) = table.next_row()? {
             let RowValues::Fields(fields) = row.values else { continue };
             let fields: Vec<String> = fields.into_iter().flatten().collect();
-            let example = positions.example(examples.len(), &fields);
-            examples.push(example.map_err(|problem| problem.at_line(path, row.line))?);
+            let example = labels.unless_left_out(positions.example(task, examples.len(), &fields));
+            match example.map_err(|problem| problem.at_line(path, row.line))? {
+                Some(example) => examples.push(example),
+                None => without_label += 1,
+            }
         }
     }
-    non_empty(examples, path)
+    ExampleFile { examples, without_label, misplaced: 0 }.non_empty(path)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Label;
 
     const HEADER: &str = ",video-id,startphrase,sent1,sent2,ending0,ending1,ending2,ending3,label\n";
 
@@ -83,7 +87,8 @@ mod tests {
         let path = folder.path().join("val.csv");
         std::fs::write(&path, text).unwrap();
         let folder_prefix = format!("{}/", folder.path().display());
-        read_swag(&path, has_labels).map_err(|error| error.to_string().replace(&folder_prefix, ""))
+        crate::read_file(&Task::Swag, &path, has_labels)
+            .map_err(|error| error.to_string().replace(&folder_prefix, ""))
     }
 
     #[test]
@@ -101,7 +106,12 @@ mod tests {
         let row = "0,v,x,a,b,c,d,e,f,";
         let error = |text: String, has_labels| read(&text, has_labels).unwrap_err();
         let labelled = error(format!("{HEADER}{row}4\n"), true);
-        assert!(labelled.starts_with("val.csv:2: \"label\" is not a number from 0 to 3"), "{labelled}");
+        assert!(
+            labelled.starts_with("val.csv:2: unknown label \"4\"; the labels of task swag are 0, 1, 2, 3"),
+            "{labelled}"
+        );
+        let missing = error(format!("{HEADER}{row}\n"), true);
+        assert!(missing.starts_with("val.csv:2: there is no label here; --skip-unlabelled"), "{missing}");
         assert!(error(format!("{HEADER}0,v\n"), true).starts_with("val.csv:2: 2 comma-separated columns"));
         assert!(error("sent1,sent2\n".into(), false).starts_with("val.csv:1: no column \"ending0\""));
         assert!(error(HEADER.into(), true).contains("no examples"));

@@ -9,7 +9,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::interval::{Interval, confidence_interval};
-use crate::{Label, Metric, Scores, Statistics, Task, binomial_standard_error};
+use crate::{Kind, Label, Metric, Scores, Statistics, Task, binomial_standard_error};
 
 /// The scores of one seed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -18,7 +18,7 @@ pub struct SeedRun {
     pub seed: u64,
     /// Scores on the evaluated set.
     pub scores: Scores,
-    /// Whether all its predictions were the same ([`crate::is_degenerate`]).
+    /// Whether all its predictions were the same ([`crate::is_degenerate`]), although the right ones differ.
     pub degenerate: bool,
 }
 
@@ -35,7 +35,7 @@ pub struct MetricSummary {
 /// A row of the table of a [`SeedSummary`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct SummaryRow {
-    /// The seed, the name of the statistic, or `majority`.
+    /// The seed, the name of the statistic, `majority`, or `baseline`.
     pub name: String,
     /// Values in the order of the metrics, as text.
     pub cells: Vec<String>,
@@ -55,14 +55,14 @@ pub struct SeedSummary {
     /// Statistics by metric, in the task's order.
     pub metrics: Vec<MetricSummary>,
     /// Standard error of one accuracy on a set of this size, at the mean accuracy; `None` for tasks without an
-    /// accuracy.
+    /// accuracy, and at 0 and 100 %, where it says nothing.
     pub binomial_standard_error: Option<f64>,
     /// Confidence interval of the main metric's mean, if the answers are known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interval: Option<Interval>,
     /// Number of degenerate runs.
     pub degenerate_runs: usize,
-    /// Scores of the most frequent class of the evaluated set ([`crate::majority_baseline`]).
+    /// Scores of a constant answer ([`SeedSummary::baseline_answer`]); empty for tags.
     pub majority_baseline: Scores,
 }
 
@@ -85,7 +85,9 @@ impl SeedSummary {
         SeedSummary {
             task: task.clone(),
             examples,
-            binomial_standard_error: accuracy.map(|m| binomial_standard_error(m.statistics.mean, examples)),
+            binomial_standard_error: accuracy
+                .map(|m| binomial_standard_error(m.statistics.mean, examples))
+                .filter(|error| *error > 0.0),
             interval: None,
             degenerate_runs: runs.iter().filter(|run| run.degenerate).count(),
             metrics,
@@ -142,7 +144,17 @@ impl SeedSummary {
         self.metrics.iter().map(|m| m.metric.heading()).collect()
     }
 
-    /// Returns the table rows for the seeds, their statistics and the majority class.
+    /// Returns the answer that the baseline gives to all examples.
+    pub fn baseline_answer(&self) -> &'static str {
+        match self.task.spec().kind {
+            Kind::Classification => "the most frequent class of these examples",
+            Kind::Regression { .. } => "the mean score of the training set",
+            Kind::Spans { .. } => "no answer",
+            Kind::Tags => "no entity",
+        }
+    }
+
+    /// Returns the table rows for the seeds, their statistics and the baseline.
     pub fn rows(&self) -> Vec<SummaryRow> {
         let cells =
             |scores: &Scores| self.metrics.iter().map(|m| m.metric.cell(scores.get(m.metric))).collect();
@@ -160,9 +172,15 @@ impl SeedSummary {
         statistic("median", |s| Some(s.median));
         statistic("min", |s| Some(s.min));
         statistic("max", |s| Some(s.max));
-        let name = "majority".to_string();
-        let cells = cells(&self.majority_baseline);
-        rows.push(SummaryRow { name, cells, note: "" });
+        if self.majority_baseline.iter().next().is_some() {
+            let is_classification = self.task.spec().kind == Kind::Classification;
+            let name = if is_classification { "majority" } else { "baseline" }.to_string();
+            rows.push(SummaryRow {
+                name,
+                cells: cells(&self.majority_baseline),
+                note: self.baseline_answer(),
+            });
+        }
         rows
     }
 }
@@ -230,7 +248,7 @@ rte: 100 examples, 3 seeds
   median              60.0
   min                 52.0
   max                 65.0
-  majority            52.0
+  majority            52.0  the most frequent class of these examples
 sampling error of one accuracy: 4.9 % (binomial)
 degenerate runs: 1 of 3
 warning: 1 of 3 runs predict one answer for all examples: they have not learnt the task. Use another \
@@ -254,6 +272,8 @@ it may be chance."
         let baseline = [(Metric::Accuracy, 2.0 / 3.0)].into_iter().collect();
         let few = SeedSummary::new(&Task::Rte, 3, vec![run(1, 1.0, false)], baseline).warnings();
         assert!(few[0].contains("by two standard errors of 27.2 %: it may be chance"), "{few:?}");
+        let all = SeedSummary::new(&Task::Rte, 3, vec![run(1, 1.0, false)], Scores::default());
+        assert_eq!(all.binomial_standard_error, None, "an error of 0 is not known");
     }
 
     #[test]
@@ -269,6 +289,11 @@ it may be chance."
         let scores: Scores = [(Metric::Pearson, 0.5), (Metric::Spearman, 0.4)].into_iter().collect();
         let run = SeedRun { seed: 1, scores: scores.clone(), degenerate: false };
         let summary = SeedSummary::new(&Task::Stsb, 10, vec![run], scores);
+        assert!(
+            summary
+                .to_string()
+                .contains("  baseline      0.5000    0.4000  the mean score of the training set\n")
+        );
         assert_eq!(summary.binomial_standard_error, None);
         assert!(summary.to_string().contains("1 seed\n"));
         assert!(summary.to_string().contains("  sd                 -         -\n"));

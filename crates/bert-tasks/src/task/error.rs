@@ -76,6 +76,15 @@ pub enum TaskProblem {
     #[error("this is not a regular file")]
     NotAFile,
 
+    /// The path is a file instead of the folder with the files of a task.
+    #[error("this is a file, but --data is the folder with the files of task {task} ({})", tried.join(", "))]
+    NotAFolder {
+        /// The task.
+        task: Task,
+        /// File names of the training set.
+        tried: Vec<String>,
+    },
+
     /// The file exceeds the size limit in bytes; reading it could fill the memory.
     #[error("larger than {0} bytes; is this the right file?")]
     FileTooLarge(u64),
@@ -83,6 +92,12 @@ pub enum TaskProblem {
     /// The file has no examples: it is empty or has a header only.
     #[error("this file has no examples")]
     NoExamples,
+
+    /// All examples of the file were left out.
+    #[error(
+        "all {0} examples of this file are left out: they have no label, or an answer that is not at its start"
+    )]
+    AllLeftOut(usize),
 
     /// The header lacks a required column.
     #[error(
@@ -180,12 +195,20 @@ pub enum TaskProblem {
     #[error("two questions have the id {0}: answers are written by id, so one of them would be lost")]
     EqualIds(String),
 
-    /// A label by which other programs mark rows without a label.
+    /// An example has no label, or one by which other programs mark a missing label.
     #[error(
-        "the label \"{0}\" marks a row without a label in other programs; --skip-unlabelled leaves such rows out, and --labels \
-         makes it a class"
+        "{}; --skip-unlabelled leaves such examples out{}",
+        if label.is_empty() { "there is no label here".to_string() } else {
+            format!("the label \"{label}\" marks an example without a label in other programs")
+        },
+        if *may_be_class && !label.is_empty() { ", and --labels makes it a class" } else { "" }
     )]
-    MissingLabel(String),
+    MissingLabel {
+        /// The label; empty if there is none.
+        label: String,
+        /// Whether the user can name the classes.
+        may_be_class: bool,
+    },
 
     /// A value has the wrong type for its column.
     #[error("\"{column}\" is {found}, expected {expected}")]
@@ -209,6 +232,10 @@ pub enum TaskProblem {
         known: Vec<String>,
     },
 
+    /// A number is too large for a score.
+    #[error("\"{0}\" is too large for a score (at most {max:e})", max = f32::MAX)]
+    LargeScore(String),
+
     /// A regression target is not a number within the task's range.
     #[error("\"{label}\" is not a score of task {task} (a number from {min} to {max})")]
     BadScore {
@@ -223,7 +250,7 @@ pub enum TaskProblem {
     },
 
     /// A word has no tag.
-    #[error("the word {0:?} has no tag in the last column")]
+    #[error("the word {0:?} has no tag in the last column; --skip-unlabelled leaves such sentences out")]
     MissingTag(String),
 
     /// The tag does not occur in the training file.
@@ -240,7 +267,10 @@ pub enum TaskProblem {
     Unanswerable(String),
 
     /// A question has no answer in a data set where every question has one; contains the question's id.
-    #[error("question {0} has no answer (SQuAD 2.0 marks such questions with \"is_impossible\": true)")]
+    #[error(
+        "question {0} has no answer (SQuAD 2.0 marks such questions with \"is_impossible\": true); --skip-unlabelled leaves \
+         such questions out"
+    )]
     NoAnswer(String),
 
     /// The text at the given position differs from the answer.
@@ -257,6 +287,13 @@ pub enum TaskProblem {
         /// The text at that position.
         found: String,
     },
+}
+
+impl TaskProblem {
+    /// Returns whether an example lacks its label, tag or answer.
+    pub(crate) fn is_missing_label(&self) -> bool {
+        matches!(self, Self::MissingLabel { .. } | Self::MissingTag(_) | Self::NoAnswer(_))
+    }
 }
 
 impl TaskError {

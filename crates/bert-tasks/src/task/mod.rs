@@ -154,11 +154,6 @@ impl Task {
         }
     }
 
-    /// Returns whether rows of a custom table without a label are left out.
-    pub(crate) fn skips_unlabelled(&self) -> bool {
-        matches!(self, Task::Table(table) if table.description.skip_unlabelled)
-    }
-
     /// Returns the number of classifier outputs: the number of classes, or 1 for a regression.
     pub fn num_labels(&self) -> usize {
         self.labels().count().max(1)
@@ -194,9 +189,6 @@ pub struct TableDescription {
     /// Minimum and maximum score of a regression.
     #[serde(default)]
     pub range: Option<(f32, f32)>,
-    /// Whether rows without a label are left out.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub skip_unlabelled: bool,
     /// Whether the test file has labels; not part of a report.
     #[serde(skip)]
     pub test_has_labels: bool,

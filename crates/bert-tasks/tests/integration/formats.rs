@@ -143,12 +143,16 @@ fn stsb_scores_are_from_0_to_5() {
     assert_eq!(read(&Task::Stsb, true, text).unwrap(), expected);
     let test = read(&Task::Stsb, false, format!("{header}\n{row}\n")).unwrap();
     assert_eq!(test, [example("2", "a", Some("b"), None)]);
-    for bad in ["5.001", "-1", "NaN", "inf", "", "three"] {
-        assert_eq!(
-            refusal(&Task::Stsb, true, format!("{header}\tscore\n{row}\t{bad}\n")),
-            format!("x.tsv:2: \"{bad}\" is not a score of task sts-b (a number from 0 to 5)")
-        );
+    let refused = |score: &str| refusal(&Task::Stsb, true, format!("{header}\tscore\n{row}\t{score}\n"));
+    for bad in ["5.001", "-2", "inf", "three"] {
+        let message = format!("x.tsv:2: \"{bad}\" is not a score of task sts-b (a number from 0 to 5)");
+        assert_eq!(refused(bad), message);
     }
+    for missing in ["-1", "NaN"] {
+        let message = format!("x.tsv:2: the label \"{missing}\" marks an example without a label");
+        assert!(refused(missing).starts_with(&message));
+    }
+    assert!(refused("").starts_with("x.tsv:2: there is no label here; --skip-unlabelled"));
 }
 
 #[test]

@@ -10,14 +10,14 @@ use bert_inference::{DeviceName, StopFlag};
 use bert_model::read_pretrained_config;
 use bert_pages::{Curve, Line, chart, series_color};
 use bert_reports::export::transplant_encoder;
-use bert_tasks::{Label, Scores, Split, Statistics, Task, find_split, labels_of, read_file, score};
+use bert_tasks::{Label, Scores, Split, Statistics, Task, find_split, labels_of, score};
 use bert_training::evaluation::forgetting::{ForgettingTest, MaskedLmScores};
 use maud::html;
 
 use super::args::Args;
 use super::definition::{Experiment, Setting};
 use super::held_out_text;
-use super::plan::{PlannedRun, Planner, Work, folders_of};
+use super::plan::{PlannedRun, Planner, Work, folders_of, read_labelled};
 use super::scored::{general_notes, results, tasks_in};
 use super::table::{Cell, Heading, Report, Results, Rows, count, number, text};
 use super::train::{check_output, train};
@@ -260,7 +260,7 @@ fn reports(folders: &[PathBuf]) -> anyhow::Result<Vec<FinetuneReport>> {
     Ok(folders.iter().map(|folder| FinetuneReport::read(folder)).collect::<Result<_, _>>()?)
 }
 
-/// Returns the score of the best constant answer.
+/// Returns the score of a constant answer.
 fn constant(report: &FinetuneReport) -> f64 {
     report.dev.majority_baseline.get(report.dev.task.spec().primary).unwrap_or(f64::NAN)
 }
@@ -289,7 +289,7 @@ fn dev_scores(model: &Path, config: &FinetuneConfig) -> anyhow::Result<Scores> {
     let classifier = Classifier::open(model, options)?;
     let data = config.data.as_deref().context("a data folder")?;
     let dev = find_split(task, data, Split::Dev).map_err(bert_inference::Error::from)?;
-    let examples = read_file(task, &dev.path, true).map_err(bert_inference::Error::from)?;
+    let examples = read_labelled(config, &dev.path)?;
     let labels = labels_of(&examples).context("dev has labels")?;
     let names: Vec<&str> = task.class_names().collect();
     let answer = |answer: &Answer| match answer {

@@ -6,7 +6,7 @@ use anyhow::Context;
 use bert_finetuning::{FinetuneConfig, MultitaskConfig, Sampling, Seeds, check};
 use bert_inference::{DefaultLength, DeviceName, ModelDescription};
 use bert_model::{BertConfig, read_pretrained_config};
-use bert_tasks::{Split, Task, find_split};
+use bert_tasks::{Example, LabelUse, Split, Task, find_split, read_examples};
 
 use super::args::Args;
 use super::definition::{Experiment, Setting};
@@ -280,6 +280,18 @@ pub(super) fn folders_of(plan: &[PlannedRun], model: usize, setting: &str, task:
 pub(super) fn train_examples(config: &FinetuneConfig) -> anyhow::Result<usize> {
     let data = config.data.as_deref().context("a data folder")?;
     let file = find_split(&config.task, data, Split::Train).map_err(bert_inference::Error::from)?;
-    let read = bert_tasks::read_file(&config.task, &file.path, true).map_err(bert_inference::Error::from)?;
+    let read = read_labelled(config, &file.path)?;
     Ok(config.max_train_examples.map_or(read.len(), |most| most.min(read.len())))
+}
+
+/// Returns the labelled examples of a file of a configuration's task.
+///
+/// # Errors
+/// When the file cannot be read.
+pub(super) fn read_labelled(
+    config: &FinetuneConfig,
+    path: &Path,
+) -> Result<Vec<Example>, bert_inference::Error> {
+    let labels = LabelUse::for_labelled(config.skip_unlabelled);
+    Ok(read_examples(&config.task, path, labels)?.examples)
 }

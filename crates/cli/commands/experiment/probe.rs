@@ -4,12 +4,12 @@ use anyhow::Context;
 use bert_finetuning::{FinetuneConfig, FinetuneReport};
 use bert_inference::{Error, InputText, StopFlag};
 use bert_inference::{Prober, Replacement};
-use bert_tasks::{Example, Metric, Split, Statistics, find_split, read_file};
+use bert_tasks::{Example, Metric, Split, Statistics, find_split};
 use maud::html;
 
 use super::args::Args;
 use super::definition::Experiment;
-use super::plan::{PlannedRun, Planner};
+use super::plan::{PlannedRun, Planner, read_labelled};
 use super::scored::{general_notes, results, tasks_in};
 use super::table::{Cell, Heading, Report, Results, Rows, count, number, text};
 use super::train::{check_output, train};
@@ -151,7 +151,7 @@ fn effect(config: &FinetuneConfig, word: &str, replaced_by: &str) -> anyhow::Res
     let prober = Prober::open(&config.output.join("model"), None, config.compute.device)?;
     let data = config.data.as_deref().context("a data folder")?;
     let dev = find_split(&config.task, data, Split::Dev).map_err(bert_inference::Error::from)?;
-    let examples = read_file(&config.task, &dev.path, true).map_err(bert_inference::Error::from)?;
+    let examples = read_labelled(config, &dev.path)?;
     let replacement: Replacement = format!("{word}={replaced_by}").parse().map_err(anyhow::Error::msg)?;
     let mut effect = Effect::default();
     for Example { text_a, text_b, .. } in &examples {

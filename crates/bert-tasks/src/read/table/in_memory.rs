@@ -7,6 +7,7 @@ use bert_storage::Locate;
 use super::normalize_label::normalize_label;
 use super::rows::{Row, RowRules};
 use super::{TableLabels, classes, examples, notes, range_of_rows};
+use crate::read::missing_label::LabelUse;
 use crate::task::error::{TaskError, TaskProblem};
 use crate::task::example::Example;
 use crate::task::{TableDescription, Task};
@@ -50,8 +51,8 @@ pub struct TableExamples {
 /// Names of the two parts in errors, which give the number of a row as its line.
 const PARTS: [&str; 2] = ["rows to train on", "rows of dev"];
 
-/// Returns the task of these rows and their examples. Unless given, the classes are the labels of `train`. A range of
-/// scores covers all rows. Labels are normalized as in files.
+/// Returns the task of these rows and their examples. Unless given, the classes are the labels of `train`. The range of
+/// scores is the one of `train`. Labels are normalized as in files.
 ///
 /// # Errors
 /// [`TaskProblem::NoRows`] without rows; [`TaskProblem::MixedPairs`] if only some rows have a second text;
@@ -68,7 +69,7 @@ pub fn table_examples(
     let unread = Task::table(description.clone())?;
     let names = unread.table_columns().ok_or_else(|| TaskError::TableColumns(description.columns.clone()))?;
     let [train_path, dev_path] = PARTS.map(Path::new);
-    let rules = RowRules { columns: names, labels, labelled: true, skip_unlabelled: false };
+    let rules = RowRules { columns: names, labels, label_use: LabelUse::Required };
     let train = rows(train, rules, train_path)?;
     let dev = rows(dev, rules, dev_path)?;
     let mut notes = Vec::new();
@@ -78,9 +79,7 @@ pub fn table_examples(
             description.labels = given.iter().map(|label| normalize_label(label)).collect();
         }
         TableLabels::Scores => {
-            let (low, high) = range_of_rows(&train, train_path, names)?;
-            let (dev_low, dev_high) = range_of_rows(&dev, dev_path, names)?;
-            description.range = Some((low.min(dev_low), high.max(dev_high)));
+            description.range = Some(range_of_rows(&train, train_path, names)?);
         }
     }
     if labels != TableLabels::Scores {
@@ -88,8 +87,8 @@ pub fn table_examples(
         notes.extend([notes::similar_classes(found), notes::scores_as_classes(found)].into_iter().flatten());
     }
     let task = Task::table(description)?;
-    let train = examples(&task, train, train_path, true)?;
-    let dev = examples(&task, dev, dev_path, true)?;
+    let train = examples(&task, names, train, train_path, true)?;
+    let dev = examples(&task, names, dev, dev_path, true)?;
     Ok(TableExamples { task, train, dev, notes })
 }
 
@@ -102,10 +101,7 @@ fn rows(given: &[TextRow], rules: RowRules<'_>, part: &Path) -> Result<Vec<Row>,
         if row.second.is_some() != rules.columns.text_b.is_some() {
             return Err(TaskProblem::MixedPairs.at_line(part, line).into());
         }
-        let label = normalize_label(&row.label);
-        if rules.is_missing(&label) {
-            return Err(TaskProblem::MissingLabel(label).at_line(part, line).into());
-        }
+        let label = rules.label(&row.label).map_err(|problem| problem.at_line(part, line))?;
         Ok(Row {
             line,
             text_a: row.text.clone(),
@@ -155,7 +151,7 @@ mod tests {
         let missing = [TextRow::new("x", "good"), TextRow::new("x", "nan")];
         assert!(
             of(&moods(), &missing, classes)
-                .starts_with("rows of dev:2: the label \"nan\" marks a row without")
+                .starts_with("rows of dev:2: the label \"nan\" marks an example without")
         );
         let pair = [TextRow::pair("x", "y", "good")];
         assert!(of(&moods(), &pair, classes).starts_with("rows of dev:1: "));

@@ -18,8 +18,9 @@ use bert_storage::Locate;
 
 use super::lines::exists;
 use crate::read::glue_tsv::label_of;
+use crate::read::missing_label::{ExampleFile, LabelUse};
 use crate::task::error::{TaskError, TaskProblem};
-use crate::task::example::{Example, Split, SplitFile};
+use crate::task::example::{Example, Label, Split, SplitFile};
 use crate::task::spec::{Columns, Kind};
 use crate::task::{TableDescription, Task};
 use normalize_label::normalize_label;
@@ -44,12 +45,11 @@ pub struct TableOptions<'a> {
     pub columns: &'a [String],
     /// The kind of the labels.
     pub labels: TableLabels<'a>,
-    /// Whether rows without a label are left out, with a note; otherwise they are errors.
-    pub skip_unlabelled: bool,
+    /// Whether rows without a label are errors or are left out.
+    pub label_use: LabelUse,
 }
 
-/// Returns the task of a table. Unless given, its classes are found in `train`, and its range in `train` and `dev`. `test`
-/// may have labels. Labels are normalized: surrounding blanks are removed, `1.0` becomes `1`, and `True` becomes `true`.
+/// Returns the task of a table. Unless given, its classes and its range are found in `train`. `test` may have labels. Labels are normalized: surrounding blanks are removed, `1.0` becomes `1`, and `True` becomes `true`.
 ///
 /// # Errors
 /// [`TaskError::TableColumns`], [`TaskProblem::Classes`], and all errors in the files, with the line.
@@ -59,49 +59,42 @@ pub fn describe(
     dev: &Path,
     test: Option<&Path>,
 ) -> Result<DescribedTable, TaskError> {
-    let TableOptions { columns, labels, skip_unlabelled } = options;
-    let columns_only =
-        TableDescription { columns: columns.to_vec(), skip_unlabelled, ..TableDescription::default() };
+    let TableOptions { columns, labels, label_use } = options;
+    let columns_only = TableDescription { columns: columns.to_vec(), ..TableDescription::default() };
     let unread = Task::table(columns_only.clone())?;
     let names = unread.table_columns().ok_or_else(|| TaskError::TableColumns(columns.to_vec()))?;
-    let read = |path: &Path, labelled: bool| {
-        read_rows(path, RowRules { columns: names, labels, labelled, skip_unlabelled })
+    let read = |path: &Path, label_use| {
+        read_rows(path, RowRules { columns: names, labels, label_use }).map(|file| file.examples)
     };
-    let mut notes = Vec::new();
-    let mut labelled_rows = |path: &Path| {
-        let rows = read(path, true)?;
-        if skip_unlabelled {
-            notes.extend(notes::unlabelled(path, read(path, false)?.len() - rows.len()));
-        }
-        Ok::<_, TaskError>(rows)
-    };
-    let train_rows = labelled_rows(train)?;
+    let mut parts = vec![(train, read(train, label_use)?)];
     // A single table is both.
-    let dev_rows = if dev == train { Vec::new() } else { labelled_rows(dev)? };
-    // A test file without any label is not scored.
-    let test_rows = test.map(|test| read(test, false)).transpose()?;
-    let test_has_labels = test_rows.is_some_and(|rows| rows.iter().any(|row| row.label.is_some()));
+    if dev != train {
+        parts.push((dev, read(dev, label_use)?));
+    }
+    let mut test_has_labels = false;
+    if let Some(test) = test {
+        // A test file without any label is not scored.
+        test_has_labels = read(test, LabelUse::Ignored)?.iter().any(|row| row.label.is_some());
+        if test_has_labels {
+            parts.push((test, read(test, label_use)?));
+        }
+    }
     let mut description = TableDescription { test_has_labels, ..columns_only.clone() };
     if labels == TableLabels::Scores {
-        let (low, high) = range_of_rows(&train_rows, train, names)?;
-        let (dev_low, dev_high) = range_of_rows(&dev_rows, dev, names)?;
-        description.range = Some((low.min(dev_low), high.max(dev_high)));
-        return Ok(DescribedTable { task: Task::table(description)?, notes });
+        let ranges = parts.iter().map(|(path, rows)| range_of_rows(rows, path, names));
+        let ranges = ranges.collect::<Result<Vec<_>, TaskError>>()?;
+        description.range = Some(ranges[0]);
+        return Ok(DescribedTable { task: Task::table(description)?, notes: Vec::new() });
     }
-    let mut parts = vec![(train, &train_rows), (dev, &dev_rows)];
-    let test_rows =
-        test.filter(|_| test_has_labels).map(|test| Ok::<_, TaskError>((test, labelled_rows(test)?)));
-    let test_rows = test_rows.transpose()?;
-    parts.extend(test_rows.as_ref().map(|(path, rows)| (*path, rows)));
     let found = parts
-        .into_iter()
+        .iter()
         .flat_map(|(path, rows)| [notes::surrounding_blanks(path, rows), notes::spellings(path, rows)]);
-    notes.extend(found.flatten());
+    let mut notes: Vec<String> = found.flatten().collect();
     description.labels = match labels {
         TableLabels::Classes(given) if !given.is_empty() => {
             given.iter().map(|label| normalize_label(label)).collect()
         }
-        _ => classes(&train_rows, train, names)?,
+        _ => classes(&parts[0].1, train, names)?,
     };
     let found = &description.labels;
     notes.extend([notes::similar_classes(found), notes::scores_as_classes(found)].into_iter().flatten());
@@ -135,35 +128,53 @@ fn classes(rows: &[Row], path: &Path, names: Columns<'_>) -> Result<Vec<String>,
 }
 
 fn score(row: &Row, path: &Path, names: Columns<'_>) -> Result<f32, TaskError> {
-    let score = row.label.as_deref().and_then(|label| label.parse::<f32>().ok());
-    score.filter(|score| score.is_finite()).ok_or_else(|| {
-        let column = names.label.to_string();
-        let found = "not a number";
-        let expected = "a score";
-        TaskProblem::WrongValue { column, found, expected }.at_line(path, row.line).into()
-    })
+    let label = row.label.as_deref().unwrap_or_default();
+    let problem = match label.parse::<f32>() {
+        Ok(score) if score.is_finite() => return Ok(score),
+        // Digits of an infinite number, not the word.
+        Ok(_) if label.contains(|c: char| c.is_ascii_digit()) => TaskProblem::LargeScore(label.to_string()),
+        _ => TaskProblem::WrongValue {
+            column: names.label.to_string(),
+            found: "not a number",
+            expected: "a score",
+        },
+    };
+    Err(problem.at_line(path, row.line).into())
 }
 
-/// Returns the examples of a table, like [`crate::read_file`].
+/// Returns the examples of a table, like [`crate::read_examples`].
 pub(crate) fn read_table(
     task: &Task,
     columns: Columns<'_>,
     path: &Path,
-    has_labels: bool,
-) -> Result<Vec<Example>, TaskError> {
+    label_use: LabelUse,
+) -> Result<ExampleFile<Example>, TaskError> {
     let classes: Vec<String> = task.labels().map(String::from).collect();
     let is_regression = matches!(task.spec().kind, Kind::Regression { .. });
     let labels = if is_regression { TableLabels::Scores } else { TableLabels::Classes(&classes) };
-    let rules = RowRules { columns, labels, labelled: has_labels, skip_unlabelled: task.skips_unlabelled() };
-    examples(task, read_rows(path, rules)?, path, has_labels)
+    let ExampleFile { examples: rows, without_label, misplaced } =
+        read_rows(path, RowRules { columns, labels, label_use })?;
+    let examples = examples(task, columns, rows, path, label_use.are_read())?;
+    Ok(ExampleFile { examples, without_label, misplaced })
 }
 
 /// Converts rows to examples of a task.
-fn examples(task: &Task, rows: Vec<Row>, path: &Path, has_labels: bool) -> Result<Vec<Example>, TaskError> {
+fn examples(
+    task: &Task,
+    columns: Columns<'_>,
+    rows: Vec<Row>,
+    path: &Path,
+    has_labels: bool,
+) -> Result<Vec<Example>, TaskError> {
+    let is_regression = matches!(task.spec().kind, Kind::Regression { .. });
     let example = |(at, row): (usize, Row)| {
-        let label = row.label.filter(|_| has_labels);
-        let label = label.map(|label| label_of(task, &label)).transpose();
-        let label = label.map_err(|problem| problem.at_line(path, row.line))?;
+        let label = match &row.label {
+            Some(_) if has_labels && is_regression => Some(Label::Score(score(&row, path, columns)?)),
+            Some(label) if has_labels => {
+                Some(label_of(task, label).map_err(|problem| problem.at_line(path, row.line))?)
+            }
+            _ => None,
+        };
         Ok(Example { index: at.to_string(), text_a: row.text_a, text_b: row.text_b, choices: vec![], label })
     };
     rows.into_iter().enumerate().map(example).collect()
@@ -189,14 +200,14 @@ pub(crate) fn find_table(task: &Task, dir: &Path, split: Split) -> Result<SplitF
 mod tests {
     use super::*;
     use crate::task::metric::Metric;
-    use crate::{Label, find_split, read_file};
+    use crate::{find_split, read_examples, read_file};
 
     fn columns(names: &[&str]) -> Vec<String> {
         names.iter().map(|name| name.to_string()).collect()
     }
 
     fn options<'a>(columns: &'a [String], labels: TableLabels<'a>) -> TableOptions<'a> {
-        TableOptions { columns, labels, skip_unlabelled: false }
+        TableOptions { columns, labels, label_use: LabelUse::Required }
     }
 
     fn folder(files: &[(&str, &str)]) -> tempfile::TempDir {
@@ -303,21 +314,24 @@ mod tests {
         ]);
         let at = |name: &str| folder.path().join(name);
         let names = columns(&["text", "label"]);
-        let describe = |skip_unlabelled| {
+        let describe = |skips| {
             let labels = TableLabels::Classes(&[]);
-            let options = TableOptions { columns: &names, labels, skip_unlabelled };
+            let options = TableOptions { columns: &names, labels, label_use: LabelUse::for_labelled(skips) };
             describe(options, &at("train.csv"), &at("dev.csv"), Some(&at("test.csv")))
         };
         let error = describe(false).unwrap_err().to_string();
-        assert!(error.contains("train.csv:3: the label \"-1\" marks a row without a label"), "{error}");
-        let DescribedTable { task, notes } = describe(true).unwrap();
+        assert!(error.contains("train.csv:3: the label \"-1\" marks an example without a label"), "{error}");
+        let task = describe(true).unwrap().task;
         assert!(task.labels().eq(["0", "1"]) && !task.spec().has_labels(Split::Test));
-        assert!(notes[0].ends_with("train.csv: 2 rows without a label are left out"), "{notes:?}");
-        assert_eq!(read_file(&task, &at("train.csv"), true).unwrap().len(), 2);
+        let read = read_examples(&task, &at("train.csv"), LabelUse::LeftOut).unwrap();
+        assert_eq!((read.examples.len(), read.without_label), (2, 2));
+        assert!(read.remarks().eq(["2 examples without a label are left out"]));
+        let error = read_examples(&task, &at("test.csv"), LabelUse::LeftOut).unwrap_err().to_string();
+        assert!(error.contains("test.csv: all 2 examples of this file are left out"), "{error}");
     }
 
     #[test]
-    fn a_regression_has_the_range_of_its_files() {
+    fn a_regression_has_the_range_of_its_training_file() {
         let folder =
             folder(&[("train.tsv", "a\tb\ts\nx\ty\t1\nx\ty\t2.5\n"), ("dev.tsv", "a\tb\ts\nx\ty\t-1\n")]);
         let at = |name: &str| folder.path().join(name);
@@ -325,12 +339,17 @@ mod tests {
         let task = describe(options(&names, TableLabels::Scores), &at("train.tsv"), &at("dev.tsv"), None)
             .unwrap()
             .task;
-        assert_eq!(task.spec().kind, Kind::Regression { min: -1.0, max: 2.5 });
+        assert_eq!(task.spec().kind, Kind::Regression { min: 1.0, max: 2.5 });
+        assert_eq!(read_file(&task, &at("dev.tsv"), true).unwrap()[0].label, Some(Label::Score(-1.0)));
         assert!(task.spec().pair && task.spec().primary == Metric::Pearson);
         std::fs::write(at("dev.tsv"), "a\tb\ts\nx\ty\thigh\n").unwrap();
         let error = describe(options(&names, TableLabels::Scores), &at("train.tsv"), &at("dev.tsv"), None)
             .unwrap_err();
         assert!(error.to_string().ends_with("dev.tsv:2: \"s\" is not a number, expected a score"), "{error}");
+        std::fs::write(at("dev.tsv"), format!("a\tb\ts\nx\ty\t{}\n", "1".repeat(42))).unwrap();
+        let error = describe(options(&names, TableLabels::Scores), &at("train.tsv"), &at("dev.tsv"), None)
+            .unwrap_err();
+        assert!(error.to_string().ends_with("is too large for a score (at most 3.4028235e38)"), "{error}");
     }
 
     #[test]

@@ -10,11 +10,6 @@ const MAX_INTEGER_CLASSES: usize = 20;
 /// Maximum number of labels listed in a message.
 const MAX_LISTED: usize = 4;
 
-/// Reports rows that are left out.
-pub(super) fn unlabelled(path: &Path, count: usize) -> Option<String> {
-    (count > 0).then(|| format!("{}: {count} rows without a label are left out", path.display()))
-}
-
 /// Reports labels with surrounding blanks, which are removed.
 pub(super) fn surrounding_blanks(path: &Path, rows: &[Row]) -> Option<String> {
     let has_blanks = |row: &&Row| row.written.as_ref().is_some_and(|label| label.trim() != label);

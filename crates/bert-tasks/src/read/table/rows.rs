@@ -9,7 +9,8 @@ use serde_json::{Map, Value};
 
 use super::normalize_label::normalize_label;
 use crate::read::glue_tsv::{ColumnIndices, check_column_count, table_column};
-use crate::read::lines::{non_empty, open_table};
+use crate::read::lines::open_table;
+use crate::read::missing_label::{ExampleFile, LabelUse, is_missing, is_missing_class};
 use crate::task::error::{TaskError, TaskProblem, json_type};
 use crate::task::spec::Columns;
 
@@ -44,29 +45,29 @@ pub(super) struct RowRules<'a> {
     pub columns: Columns<'a>,
     /// The kind of the labels, with the known classes.
     pub labels: TableLabels<'a>,
-    /// Whether each row must have a label.
-    pub labelled: bool,
-    /// Whether rows without a label are left out.
-    pub skip_unlabelled: bool,
+    /// Whether a row may lack a label.
+    pub label_use: LabelUse,
 }
 
 impl RowRules<'_> {
-    /// Returns whether a label marks a row without one: the words of pandas, and -1, which `datasets` writes for classes. A
-    /// known class is a label.
-    pub(super) fn is_missing(&self, label: &str) -> bool {
-        match self.labels {
-            TableLabels::Classes(known) => {
-                let is_known = known.iter().any(|class| normalize_label(class) == label);
-                !is_known && (label == "-1" || MISSING.contains(&label))
-            }
-            TableLabels::Scores => MISSING.contains(&label),
+    /// Returns the normalized label of a row. A known class is a label, even if it is a mark of a missing one.
+    ///
+    /// # Errors
+    /// [`TaskProblem::MissingLabel`].
+    pub(super) fn label(&self, written: &str) -> Result<String, TaskProblem> {
+        let label = normalize_label(written);
+        let is_known = |known: &[String]| known.iter().any(|class| normalize_label(class) == label);
+        let missing = match self.labels {
+            TableLabels::Classes(known) => is_missing_class(&label) && !is_known(known),
+            TableLabels::Scores => is_missing(&label),
+        };
+        if missing {
+            let may_be_class = self.labels != TableLabels::Scores;
+            return Err(TaskProblem::MissingLabel { label, may_be_class });
         }
+        Ok(label)
     }
 }
-
-/// Words that pandas and `datasets` write for a missing value.
-const MISSING: [&str; 11] =
-    ["nan", "NaN", "NAN", "None", "null", "Null", "NULL", "<NA>", "N/A", "#N/A", "NaT"];
 
 /// Returns the names of a table's columns, or the keys of its first JSON object.
 ///
@@ -88,13 +89,14 @@ pub fn column_names(path: &Path) -> Result<Vec<String>, TaskError> {
 }
 
 /// Reads all rows of a file.
-pub(super) fn read_rows(path: &Path, rules: RowRules<'_>) -> Result<Vec<Row>, TaskError> {
+pub(super) fn read_rows(path: &Path, rules: RowRules<'_>) -> Result<ExampleFile<Row>, TaskError> {
     let format = TextFormat::from_path(path);
     if format == TextFormat::Text {
         return Err(TaskProblem::UnknownTableFormat.located(path).into());
     }
     let mut reader = open_table(path, format)?;
-    let mut table = Table { rules, separator: reader.separator(), positions: None, rows: Vec::new() };
+    let rows = ExampleFile { examples: Vec::new(), without_label: 0, misplaced: 0 };
+    let mut table = Table { rules, separator: reader.separator(), positions: None, rows };
     if let Some(header) = reader.header()? {
         let found =
             table.find_columns(&header.names).map_err(|problem| problem.at_line(path, header.line))?;
@@ -108,7 +110,7 @@ pub(super) fn read_rows(path: &Path, rules: RowRules<'_>) -> Result<Vec<Row>, Ta
         };
         added.map_err(|problem| problem.at_line(path, row.line))?;
     }
-    non_empty(table.rows, path)
+    table.rows.non_empty(path)
 }
 
 struct Table<'a> {
@@ -117,7 +119,7 @@ struct Table<'a> {
     separator: &'static str,
     /// The columns of a table with a header.
     positions: Option<ColumnIndices>,
-    rows: Vec<Row>,
+    rows: ExampleFile<Row>,
 }
 
 /// The columns found in the first row.
@@ -134,7 +136,7 @@ impl Table<'_> {
         let label = table_column(header, label);
         let text_a = table_column(header, text_a)?;
         let text_b = text_b.map(|name| table_column(header, name)).transpose()?;
-        let label = if self.rules.labelled { Some(label?) } else { label.ok() };
+        let label = if self.rules.label_use.are_read() { Some(label?) } else { label.ok() };
         let places: Vec<ColumnPlace> = [Some(text_a), text_b, label].into_iter().flatten().collect();
         Ok(FoundColumns {
             indices: ColumnIndices {
@@ -170,6 +172,10 @@ impl Table<'_> {
         let label = match value_at(object, label) {
             None | Some(Value::Null) => None,
             Some(Value::String(label)) => Some(label.clone()),
+            // Other whole numbers of this size are read as the same number.
+            Some(Value::Number(number)) if number.is_f64() && number.as_f64() >= Some(MAX_EXACT) => {
+                return Err(wrong(label, "a number that is too large to be exact", "a text in quotes"));
+            }
             Some(value @ (Value::Number(_) | Value::Bool(_))) => Some(value.to_string()),
             Some(_) => return Err(wrong(label, "a list or an object", LABEL)),
         };
@@ -186,27 +192,25 @@ impl Table<'_> {
         text_b: Option<&str>,
         label: Option<&str>,
     ) -> Result<(), TaskProblem> {
-        let Columns { text_a: name_a, text_b: name_b, label: name } = self.rules.columns;
+        let Columns { text_a: name_a, text_b: name_b, .. } = self.rules.columns;
         let text_a = filled(text_a, name_a, "a text")?;
         if let (Some(name_b), None) = (name_b, text_b) {
             return Err(wrong(name_b, "missing", "a text"));
         }
-        let found = match label {
-            Some(label) if self.rules.is_missing(&normalize_label(label)) => {
-                Err(TaskProblem::MissingLabel(label.trim().to_string()))
-            }
-            _ => filled(label, name, LABEL).map(normalize_label),
-        };
-        let found = match found {
-            Ok(label) => Some(label),
-            Err(_) if !self.rules.labelled => None,
-            Err(_) if self.rules.skip_unlabelled => return Ok(()),
-            Err(problem) => return Err(problem),
+        let found = self.rules.label(label.unwrap_or_default());
+        let found = if self.rules.label_use.are_read() {
+            let Some(found) = self.rules.label_use.unless_left_out(found)? else {
+                self.rows.without_label += 1;
+                return Ok(());
+            };
+            Some(found)
+        } else {
+            found.ok()
         };
         let owned = |text: Option<&str>| text.map(str::to_string);
         let text_a = text_a.to_string();
         let text_b = owned(text_b);
-        self.rows.push(Row { line, text_a, text_b, label: found, written: owned(label) });
+        self.rows.examples.push(Row { line, text_a, text_b, label: found, written: owned(label) });
         Ok(())
     }
 }
@@ -225,6 +229,8 @@ fn wrong(column: &str, found: &'static str, expected: &'static str) -> TaskProbl
 }
 
 const LABEL: &str = "a label";
+/// Numbers of JSON from here on may be rounded.
+const MAX_EXACT: f64 = (1u64 << 53) as f64;
 
 #[cfg(test)]
 mod tests {
@@ -238,7 +244,9 @@ mod tests {
         let path = folder.path().join(name);
         std::fs::write(&path, text).unwrap();
         let labels = TableLabels::Classes(&[]);
-        read_rows(&path, RowRules { columns, labels, labelled, skip_unlabelled: false })
+        let label_use = if labelled { LabelUse::Required } else { LabelUse::Ignored };
+        read_rows(&path, RowRules { columns, labels, label_use })
+            .map(|file| file.examples)
             .map_err(|error| error.to_string().replace(&format!("{}/", folder.path().display()), ""))
     }
 
@@ -279,6 +287,8 @@ mod tests {
         );
     }
 
+    const NO_LABEL: &str = ":2: there is no label here; --skip-unlabelled leaves such examples out";
+
     fn check_error(name: &str, text: &str, message: &str) {
         assert_eq!(rows(name, text, SINGLE, true), Err(format!("{name}{message}")));
     }
@@ -292,7 +302,7 @@ mod tests {
         check_error("a.csv", "text,label\na,1\nb\n", few);
         let many = ":2: 3 tab-separated columns, expected 2 as in the first row";
         check_error("a.tsv", "text\tlabel\na\t1\t2\n", many);
-        check_error("a.csv", "text,label\na,\n", ":2: \"label\" is empty, expected a label");
+        check_error("a.csv", "text,label\na,\n", NO_LABEL);
         check_error("a.csv", "text,label\n ,1\n", ":2: \"text\" is empty, expected a text");
         let twice = ":1: two columns are named \"text\"; rename one of them";
         check_error("a.csv", "text,label,text\na,1,b\n", twice);
@@ -305,16 +315,17 @@ mod tests {
 
     #[test]
     fn missing_labels_are_never_classes() {
-        let read = |name: &str, text: &str, labels, skip_unlabelled| {
+        let read = |name: &str, text: &str, labels, skips| {
             let folder = tempfile::tempdir().unwrap();
             let path = folder.path().join(name);
             std::fs::write(&path, text).unwrap();
-            let rules = RowRules { columns: SINGLE, labels, labelled: true, skip_unlabelled };
+            let label_use = LabelUse::for_labelled(skips);
+            let rules = RowRules { columns: SINGLE, labels, label_use };
             let rows = read_rows(&path, rules).map_err(|error| error.to_string());
-            rows.map(|rows| rows.into_iter().map(|row| row.label.unwrap()).collect::<Vec<_>>())
+            rows.map(|rows| rows.examples.into_iter().map(|row| row.label.unwrap()).collect::<Vec<_>>())
         };
         let classes = TableLabels::Classes(&[]);
-        for missing in ["-1", "-1.0", "nan", "NaN", "None", "null", "<NA>", "N/A"] {
+        for missing in ["-1", "-1.0", "nan", "NA", "n/a", "None", "null", "<NA>", "N/A"] {
             let text = format!("text,label\na,0\nb,{missing}\nc,1\n");
             let error = read("a.csv", &text, classes, false).unwrap_err();
             assert!(error.contains("a.csv:3: the label") && error.contains("--skip-unlabelled"), "{error}");
@@ -322,11 +333,7 @@ mod tests {
         }
         let json = "{\"text\": \"a\", \"label\": 0}\n{\"text\": \"b\", \"label\": null}\n{\"text\": \"c\", \"label\": -1}\n";
         assert_eq!(read("a.jsonl", json, classes, true).unwrap(), ["0"]);
-        assert!(
-            read("a.jsonl", json, classes, false)
-                .unwrap_err()
-                .ends_with(":2: \"label\" is missing, expected a label")
-        );
+        assert!(read("a.jsonl", json, classes, false).unwrap_err().ends_with(NO_LABEL));
         // A given class is a class, and a score may be negative.
         let moods = ["-1", "0", "1"].map(String::from);
         let text = "text,label\na,0\nb,-1\nc,\n";
@@ -337,7 +344,9 @@ mod tests {
     #[test]
     fn invalid_json_rows_are_errors() {
         let second = "{\"text\": \"a\", \"label\": 1}\n{\"text\": \"a\"}\n";
-        check_error("a.jsonl", second, ":2: \"label\" is missing, expected a label");
+        check_error("a.jsonl", second, NO_LABEL);
+        let large = ":1: \"label\" is a number that is too large to be exact, expected a text in quotes";
+        check_error("a.jsonl", &format!("{{\"text\": \"a\", \"label\": {}}}\n", "1".repeat(42)), large);
         let number = ":1: \"text\" is a number, expected a text";
         check_error("a.jsonl", "{\"text\": 5, \"label\": 1}\n", number);
         check_error("a.jsonl", "{\"label\": 1}\n", ":1: \"text\" is missing, expected a text");

@@ -1,4 +1,4 @@
-//! Computes reference values for a score: the majority-class baseline, the sampling error, and whether a run always
+//! Computes reference values for a score: the baseline of a constant answer, the sampling error, and whether a run always
 //! gives the same answer.
 
 use super::metrics::score;
@@ -6,19 +6,23 @@ use crate::task::Task;
 use crate::task::example::Label;
 use crate::task::metric::Scores;
 
-/// Returns the scores of the best constant answer: the most frequent class of the scored set (ties go to the lower
-/// number), or the mean of its scores.
+/// Returns the scores of a constant answer to examples with these labels: their most frequent class (ties go to the lower
+/// number), which is the best constant answer, or the mean of the scores of the training set.
 ///
 /// # Panics
-/// When the set is empty.
-pub fn majority_baseline(task: &Task, labels: &[Label]) -> Scores {
-    assert!(!labels.is_empty(), "no labels");
+/// When one of the sets is empty.
+pub fn constant_baseline(task: &Task, train: &[Label], labels: &[Label]) -> Scores {
+    assert!(!train.is_empty() && !labels.is_empty(), "no labels");
     let mut counts = vec![0usize; task.num_labels()];
     let mut sum = 0.0;
     for label in labels {
-        match label {
-            Label::Class(class) => counts[*class] += 1,
-            Label::Score(score) => sum += f64::from(*score),
+        if let Label::Class(class) = label {
+            counts[*class] += 1;
+        }
+    }
+    for label in train {
+        if let Label::Score(score) = label {
+            sum += f64::from(*score);
         }
     }
     let answer = match labels[0] {
@@ -26,7 +30,7 @@ pub fn majority_baseline(task: &Task, labels: &[Label]) -> Scores {
             let most = (0..counts.len()).rev().max_by_key(|class| counts[*class]);
             Label::Class(most.unwrap_or(0))
         }
-        Label::Score(_) => Label::Score((sum / labels.len() as f64) as f32),
+        Label::Score(_) => Label::Score((sum / train.len() as f64) as f32),
     };
     score(task, &vec![answer; labels.len()], labels)
 }
@@ -46,17 +50,18 @@ pub fn is_degenerate(predictions: &[Label]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Metric;
+    use crate::{Metric, TableDescription};
 
     #[test]
     fn majority_class_of_the_scored_set() {
         let [a, b, c] = [0, 1, 2].map(Label::Class);
-        let scores = majority_baseline(&Task::Mnli, &[a, a, b, c]);
+        let majority = |task, labels: &[Label]| constant_baseline(task, &[c], labels);
+        let scores = majority(&Task::Mnli, &[a, a, b, c]);
         assert_eq!(scores.get(Metric::Accuracy), Some(0.5));
         // Ties go to the lower number, so F1 of class 1 is 0.
-        let scores = majority_baseline(&Task::Mrpc, &[b, a, a, b]);
+        let scores = majority(&Task::Mrpc, &[b, a, a, b]);
         assert_eq!((scores.get(Metric::Accuracy), scores.get(Metric::F1)), (Some(0.5), Some(0.0)));
-        let scores = majority_baseline(&Task::Mrpc, &[b, b, a, b]);
+        let scores = majority(&Task::Mrpc, &[b, b, a, b]);
         assert_eq!(scores.get(Metric::Accuracy), Some(0.75));
         assert_eq!(scores.get(Metric::F1), Some(6.0 / 7.0));
     }
@@ -64,9 +69,23 @@ mod tests {
     #[test]
     fn a_constant_score_has_correlation_zero() {
         let labels = [1.0, 2.5, 4.3].map(Label::Score);
-        let scores = majority_baseline(&Task::Stsb, &labels);
+        let scores = constant_baseline(&Task::Stsb, &labels, &labels);
         assert_eq!(scores.get(Metric::Pearson), Some(0.0));
         assert_eq!(scores.get(Metric::Spearman), Some(0.0));
+    }
+
+    /// sklearn 1.9: `DummyRegressor().fit(X, [1, 2, 6]).predict(Y)` is 3; `root_mean_squared_error([10, 14], [3, 3])` is
+    /// 9.219544 and `mean_absolute_error` 9.
+    #[test]
+    fn mean_of_training_scores_is_the_baseline() {
+        let columns = ["text", "label"].map(String::from).to_vec();
+        let range = Some((1.0, 6.0));
+        let task = Task::table(TableDescription { columns, range, ..TableDescription::default() }).unwrap();
+        let [train, dev] = [&[1.0, 2.0, 6.0][..], &[10.0, 14.0]]
+            .map(|scores| scores.iter().copied().map(Label::Score).collect::<Vec<_>>());
+        let scores = constant_baseline(&task, &train, &dev);
+        assert!((scores.get(Metric::Rmse).unwrap() - 9.219544).abs() < 1e-5);
+        assert_eq!((scores.get(Metric::Mae), scores.get(Metric::Pearson)), (Some(9.0), Some(0.0)));
     }
 
     #[test]
