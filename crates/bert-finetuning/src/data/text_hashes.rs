@@ -129,8 +129,8 @@ pub struct SharedTexts {
     pub equal: usize,
     /// Examples with a text that is in the other set too; these include the equal ones.
     pub with_shared_text: usize,
-    /// Whether the set is part of the other one: [`PART_SHARE`] of its examples and at least [`PART_TEXTS`] different texts, or
-    /// all examples of both, are in both.
+    /// Whether the set is part of the other one: at least nine tenths of its examples and ten different texts, or all examples
+    /// of both, are in both.
     pub is_part: bool,
 }
 
