@@ -5,7 +5,9 @@
 //! it differs from the reference in several classes of characters (CJK extension E, private use, the final sigma,
 //! Unicode tables). `[SEP]` in a text is plain text, or the special token if the settings say so, as in `transformers`.
 
+mod added_tokens;
 pub mod chinese_words;
+mod json_keys;
 pub(crate) mod offsets;
 pub mod python_str;
 pub(crate) mod sentence_ends;

@@ -98,9 +98,12 @@ impl PartialSettings {
     /// # Errors
     /// [`VocabularyProblem::Disagree`] for the first setting that both files give with different values.
     pub(crate) fn agreed(self, other: Self) -> Result<Self, VocabularyProblem> {
+        // Without a value of its own, `strip_accents` has the value of `do_lower_case`.
+        let [strips, other_strips] =
+            [self, other].map(|settings| settings.strip_accents.or(settings.do_lower_case));
         let settings = [
             ("do_lower_case", self.do_lower_case, other.do_lower_case),
-            ("strip_accents", self.strip_accents, other.strip_accents),
+            ("strip_accents", strips, other_strips),
             ("tokenize_chinese_chars", self.tokenize_chinese_chars, other.tokenize_chinese_chars),
         ];
         for (key, one, two) in settings {

@@ -7,11 +7,15 @@
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use crate::error::{Error, Locate, Result, VocabularyProblem};
+use crate::tokenization::added_tokens::{
+    added_by_config, added_by_older, added_tokens, check_search, declared_special,
+};
+use crate::tokenization::json_keys::{optional_bool, reject_others, reject_unless};
 use crate::tokenization::settings::PartialSettings;
-use crate::tokenization::tokenizer_json::{self, AddedToken, added_tokens, optional_bool, reject_unless};
+use crate::tokenization::tokenizer_json;
 use crate::tokenization::vocabulary::{CLS, MASK, MAX_BYTES, PAD, SEP, UNK, Vocabulary};
 use bert_storage::{is_url, read_limited};
 
@@ -20,6 +24,8 @@ const VOCAB: &str = "vocab.txt";
 /// The format of the `tokenizers` library: the only one that current versions of `transformers` write.
 const TOKENIZER: &str = "tokenizer.json";
 const CONFIG: &str = "tokenizer_config.json";
+/// The special tokens again, which older versions of `transformers` read.
+const SPECIAL_TOKENS: &str = "special_tokens_map.json";
 /// The description of the model, in which older folders name the tokenizer's class.
 const MODEL: &str = "config.json";
 /// Tokens that older versions of `transformers` added to `vocab.txt`.
@@ -58,38 +64,42 @@ impl TokenizerFiles {
             (path.parent().filter(|_| has_name_of_a_folder(path)), path.to_owned())
         };
         let bytes = read_limited(&source, MAX_BYTES).map_err(Error::io("read vocabulary", &source))?;
-        let object_in_folder = |name| folder.map(|folder| object(&folder.join(name))).transpose();
-        let problem = |problem: VocabularyProblem, name| {
-            problem.located(folder.map_or_else(|| source.clone(), |folder| folder.join(name)))
-        };
+        let file = |name| folder.map_or(Ok(None), |folder| object(&folder.join(name)));
+        let in_file =
+            |name| move |found: VocabularyProblem| found.located(folder.unwrap_or(Path::new("")).join(name));
         // Checked before the vocabulary: a tokenizer of another kind may lack a required token.
-        let config = object_in_folder(CONFIG)?.flatten().unwrap_or_default();
-        let mut stated = settings_of_config(&config).map_err(|found| problem(found, CONFIG))?;
-        if let Some(model) = folder.and_then(|folder| object(&folder.join(MODEL)).ok().flatten()) {
-            check_class(&model).map_err(|found| problem(found, MODEL))?;
+        let config = file(CONFIG)?.unwrap_or_default();
+        let special = file(SPECIAL_TOKENS)?.unwrap_or_default();
+        let mut stated = settings_of_config(&config).map_err(in_file(CONFIG))?;
+        check_names(&special).map_err(in_file(SPECIAL_TOKENS))?;
+        if let Some(model) = file(MODEL).ok().flatten() {
+            check_class(&model).map_err(in_file(MODEL))?;
         }
-        if let Some(json) = json_of(&source, &bytes)? {
-            let read = Self::from_object(&json, &source)?;
-            let stated = stated.agreed(read.stated).map_err(|found| problem(found, CONFIG))?;
-            return Ok(Self { stated, ..read });
+        let own = json_of(&source, &bytes)?;
+        let is_json = own.is_some();
+        let json_path = if is_json { source.clone() } else { source.with_file_name(TOKENIZER) };
+        let tokenizer = own.map_or_else(|| file(TOKENIZER), |own| Ok(Some(own)))?;
+        let described = tokenizer.as_ref().map(|json| Self::from_object(json, &json_path)).transpose()?;
+        if let Some(described) = &described {
+            stated = stated.agreed(described.stated).map_err(in_file(CONFIG))?;
         }
-        let tokenizer = object_in_folder(TOKENIZER)?.flatten();
-        if let Some(tokenizer) = &tokenizer {
-            let other = tokenizer_json::settings(tokenizer).map_err(|found| problem(found, TOKENIZER))?;
-            stated = stated.agreed(other).map_err(|found| problem(found, CONFIG))?;
+        let base = match &described {
+            Some(described) if is_json => described.vocabulary.clone(),
+            _ => Vocabulary::from_bytes(bytes, &source)?,
+        };
+        let mut added = added_tokens(&tokenizer.unwrap_or_default()).map_err(in_file(TOKENIZER))?;
+        added.extend(added_by_config(&config).map_err(in_file(CONFIG))?);
+        added.extend(added_by_older(&file(ADDED)?.unwrap_or_default(), &added).map_err(in_file(ADDED))?);
+        for (json, name) in [(&config, CONFIG), (&special, SPECIAL_TOKENS)] {
+            added.extend(declared_special(json, &base, &added).map_err(in_file(name))?);
         }
-        let added = added_by_other_files(&config, tokenizer.as_ref(), object_in_folder(ADDED)?.flatten());
-        let mut vocabulary = Vocabulary::from_bytes(bytes, &source)?.with_added(&added, &source)?;
-        if let Some(tokenizer) = &tokenizer {
-            vocabulary.max_word =
-                tokenizer_json::max_word(tokenizer).map_err(|found| problem(found, TOKENIZER))?;
-        }
-        if let Some(tokenizer) = tokenizer.filter(|tokenizer| tokenizer.contains_key("model")) {
-            let other = tokenizer_json::vocabulary(&tokenizer, &source.with_file_name(TOKENIZER))?;
+        let mut vocabulary = base.with_added(&added, &source)?;
+        if let Some(Self { vocabulary: other, .. }) = described {
+            vocabulary.max_word = other.max_word;
             same_tokens(&vocabulary, &other.with_added(&added, &source)?)
                 .map_err(|found| found.located(&source))?;
         }
-        Ok(Self { vocabulary, stated, is_json: false, source })
+        Ok(Self { vocabulary, stated, is_json, source })
     }
 
     /// Parses the bytes of a `tokenizer.json`, or of a map of tokens to ids; `source` is named in errors. No other file
@@ -186,22 +196,17 @@ fn check_class(config: &Map<String, Value>) -> Result<(), VocabularyProblem> {
 /// Returns the settings in `tokenizer_config.json`; a tokenizer other than BERT's is rejected.
 fn settings_of_config(config: &Map<String, Value>) -> Result<PartialSettings, VocabularyProblem> {
     check_class(config)?;
-    reject_unless(config, "do_basic_tokenize", |value| value == true, "true")?;
+    check_names(config)?;
     // The tokenizer of Japanese models splits words with a dictionary such as MeCab's.
-    reject_unless(config, "word_tokenizer_type", |value| value == "basic", "basic")?;
-    reject_unless(config, "subword_tokenizer_type", |value| value == "wordpiece", "wordpiece")?;
-    let special = [
-        ("unk_token", UNK),
-        ("cls_token", CLS),
-        ("sep_token", SEP),
-        ("mask_token", MASK),
-        ("pad_token", PAD),
+    let supported = [
+        ("do_basic_tokenize", json!(true), "true"),
+        ("word_tokenizer_type", json!("basic"), "basic"),
+        ("subword_tokenizer_type", json!("wordpiece"), "wordpiece"),
+        ("wordpieces_prefix", json!("##"), "##"),
     ];
-    for (key, token) in special {
-        // A string, or an object that contains it.
-        let is_it = |value: &Value| value == token || value.get("content").is_some_and(|text| text == token);
-        reject_unless(config, key, is_it, token)?;
-    }
+    reject_others(config, &supported)?;
+    let is_empty = |words: &Value| words.as_array().is_some_and(Vec::is_empty);
+    reject_unless(config, "never_split", is_empty, "an empty list")?;
     Ok(PartialSettings {
         do_lower_case: optional_bool(config, "do_lower_case")?,
         strip_accents: optional_bool(config, "strip_accents")?,
@@ -210,31 +215,26 @@ fn settings_of_config(config: &Map<String, Value>) -> Result<PartialSettings, Vo
     })
 }
 
-/// Returns the tokens that other files of the folder add to `vocab.txt`.
-fn added_by_other_files(
-    config: &Map<String, Value>,
-    tokenizer: Option<&Map<String, Value>>,
-    older: Option<Map<String, Value>>,
-) -> Vec<AddedToken> {
-    let mut added = tokenizer.map_or_else(Vec::new, added_tokens);
-    if let Some(Value::Object(tokens)) = config.get("added_tokens_decoder") {
-        added.extend(tokens.iter().filter_map(|(id, token)| AddedToken::new(id.parse().ok()?, token)));
-    }
-    for (content, id) in older.unwrap_or_default() {
-        let Some(id) = id.as_u64() else { continue };
-        // Another file may declare it as special.
-        if added.iter().all(|token| token.content != content) {
-            added.push(AddedToken { id: id as usize, content, special: false });
-        }
-    }
-    added
+/// Rejects special tokens that have other names than BERT's.
+fn check_names(config: &Map<String, Value>) -> Result<(), VocabularyProblem> {
+    let names = [
+        ("unk_token", UNK),
+        ("cls_token", CLS),
+        ("sep_token", SEP),
+        ("mask_token", MASK),
+        ("pad_token", PAD),
+    ];
+    names.into_iter().try_for_each(|(key, token)| {
+        // A string, or an object that contains it.
+        let is_it = |value: &Value| value == token || value.get("content").is_some_and(|text| text == token);
+        reject_unless(config, key, is_it, token)?;
+        config.get(key).and_then(Value::as_object).map_or(Ok(()), check_search)
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use std::fs;
-
-    use serde_json::json;
 
     use super::*;
     use crate::tokenization::Tokenizer;
@@ -257,7 +257,7 @@ mod tests {
             WORDS.iter().zip(0..).map(|(word, id)| ((*word).to_owned(), Value::from(id))).collect();
         json!({
             "model": {"type": "WordPiece", "unk_token": "[UNK]", "max_input_chars_per_word": 100, "vocab": vocab},
-            "normalizer": normalizer, "pre_tokenizer": {"type": "BertPreTokenizer"}
+            "normalizer": normalizer, "pre_tokenizer": {"type": "BertPreTokenizer"}, "added_tokens": []
         })
     }
 
@@ -274,7 +274,8 @@ mod tests {
             "handle_chinese_chars": false
         });
         let words = Value::from(WORDS.join("\n"));
-        let config = json!({"do_lower_case": true, "tokenizer_class": "BertTokenizerFast"});
+        let config =
+            json!({"do_lower_case": true, "strip_accents": false, "tokenizer_class": "BertTokenizerFast"});
         let json_only = folder(&[("tokenizer.json", tokenizer(normalizer.clone()))]);
         let both = folder(&[
             ("vocab.txt", words.clone()),
@@ -338,6 +339,9 @@ mod tests {
         assert!(!tokens(&files(true), "a[SEP]a").contains(&"[SEP]".to_owned()));
         let read = TokenizerFiles::read(folder(&files(false)).path()).unwrap();
         assert_eq!(read.vocabulary.markers(), [7]);
+        let map = json!({"additional_special_tokens": ["a"], "eos_token": "[SEP]"});
+        let declared = [("vocab.txt", Value::from(WORDS.join("\n"))), ("special_tokens_map.json", map)];
+        assert_eq!(TokenizerFiles::read(folder(&declared).path()).unwrap().vocabulary.markers(), [6]);
         let tokenizer = Tokenizer::new(&read.vocabulary, read.stated.resolved());
         let pieces = tokenizer.encode_with_offsets("a [SEP]a");
         let places: Vec<_> = pieces.iter().map(|piece| (piece.id, piece.start, piece.end)).collect();
@@ -354,6 +358,11 @@ mod tests {
         assert!(message.contains("`do_lower_case` is false, but true in tokenizer.json"), "{message}");
         let message = rejection(&[json.clone(), words(WORDS.join("\n").replace("\na", "\nb"))]);
         assert!(message.contains("`id 6` is b, but a in tokenizer.json"), "{message}");
+        // Without a value, accents are stripped if text is lower-cased.
+        let cased = tokenizer(json!({"type": "BertNormalizer", "lowercase": false, "strip_accents": null}));
+        let strips = json!({"strip_accents": true});
+        let message = rejection(&[("tokenizer.json", cased), ("tokenizer_config.json", strips)]);
+        assert!(message.contains("`strip_accents` is true, but false in tokenizer.json"), "{message}");
         let message = rejection(&[json, words(format!("{}\nnew", WORDS.join("\n")))]);
         let counts = format!("{} tokens, but {} in tokenizer.json", WORDS.len() + 1, WORDS.len());
         assert!(message.contains(&counts), "{message}");
@@ -367,6 +376,9 @@ mod tests {
             *tokenizer.pointer_mut(place).unwrap() = value;
             tokenizer
         };
+        let special = |flag: &str| {
+            changed("/added_tokens", json!([{"id": 3, "content": "[SEP]", "special": true, flag: true}]))
+        };
         for (tokenizer, named) in [
             (changed("/model/type", json!("BPE")), "`type`"),
             (changed("/normalizer", json!({"type": "NFKC"})), "`normalizer`"),
@@ -377,6 +389,10 @@ mod tests {
             (changed("/model/max_input_chars_per_word", json!(0)), "`max_input_chars_per_word`"),
             (changed("/pre_tokenizer/type", json!("Whitespace")), "`pre_tokenizer`"),
             (changed("/pre_tokenizer", json!(null)), "`pre_tokenizer`"),
+            (changed("/added_tokens", json!({"id": 0})), "`added_tokens`"),
+            (changed("/added_tokens", json!([{"id": "0", "content": "[PAD]"}])), "`added_tokens`"),
+            (special("single_word"), "`single_word`"),
+            (special("normalized"), "`normalized`"),
         ] {
             let message = rejection(&[("tokenizer.json", tokenizer)]);
             assert!(message.contains(named), "{message}");
@@ -385,6 +401,13 @@ mod tests {
             (json!({"tokenizer_class": "BertJapaneseTokenizer"}), "BertJapaneseTokenizer"),
             (json!({"do_lower_case": "false"}), "`do_lower_case`"),
             (json!({"unk_token": {"content": "<unk>"}}), "`unk_token`"),
+            (json!({"cls_token": {"content": "[CLS]", "single_word": true}}), "`single_word`"),
+            (json!({"do_basic_tokenize": false}), "`do_basic_tokenize`"),
+            (json!({"never_split": ["a"]}), "`never_split`"),
+            (json!({"wordpieces_prefix": "@@"}), "`wordpieces_prefix`"),
+            (json!({"additional_special_tokens": ["<new>"]}), "`additional_special_tokens`"),
+            (json!({"bos_token": {"content": "a", "normalized": true}}), "`normalized`"),
+            (json!({"added_tokens_decoder": {"6": {"content": 6}}}), "`added_tokens_decoder`"),
         ] {
             let files = [("vocab.txt", Value::from(WORDS.join("\n"))), ("tokenizer_config.json", config)];
             let message = rejection(&files);

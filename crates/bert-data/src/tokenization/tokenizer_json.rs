@@ -5,74 +5,27 @@
 
 use std::path::Path;
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use crate::error::{Locate, Result, VocabularyProblem};
+use crate::tokenization::added_tokens::{AddedToken, added_tokens};
+use crate::tokenization::json_keys::{optional_bool, reject_others, reject_unless, unsupported};
 use crate::tokenization::settings::PartialSettings;
 use crate::tokenization::vocabulary::{MAX_INPUT_CHARS_PER_WORD, SPECIAL, UNK, Vocabulary};
 
-/// A token that is added to a vocabulary.
-#[derive(Clone, Debug)]
-pub(super) struct AddedToken {
-    pub(super) id: usize,
-    pub(super) content: String,
-    /// Whether it represents no text, as `[CLS]` does. Other added tokens are found in the text before it is split.
-    pub(super) special: bool,
-}
-
-impl AddedToken {
-    /// Returns the token with this id that the JSON describes.
-    pub(super) fn new(id: usize, token: &Value) -> Option<Self> {
-        let content = token.get("content")?.as_str()?.to_owned();
-        Some(Self { id, content, special: token.get("special").is_some_and(|special| special == true) })
-    }
-}
-
-/// Rejects a key with a value that this tokenizer does not support; an absent key and `null` pass.
-pub(super) fn reject_unless(
-    object: &Map<String, Value>,
-    key: &str,
-    supported: impl Fn(&Value) -> bool,
-    only: &'static str,
-) -> Result<(), VocabularyProblem> {
-    match object.get(key) {
-        Some(value) if !value.is_null() && !supported(value) => Err(unsupported(key, value, only)),
-        _ => Ok(()),
-    }
-}
-
-fn unsupported(key: &str, value: &Value, only: &'static str) -> VocabularyProblem {
-    // Truncated, because a whole normalizer would fill the screen.
-    let value: String = value.to_string().chars().take(80).collect();
-    VocabularyProblem::Unsupported { key: key.to_owned(), value, only }
-}
-
-/// Returns the value of a key that is true, false, `null` or absent.
-pub(super) fn optional_bool(
-    object: &Map<String, Value>,
-    key: &str,
-) -> Result<Option<bool>, VocabularyProblem> {
-    reject_unless(object, key, Value::is_boolean, "true or false")?;
-    Ok(object.get(key).and_then(Value::as_bool))
-}
-
-/// Returns the added tokens of a `tokenizer.json`.
-pub(super) fn added_tokens(tokenizer: &Map<String, Value>) -> Vec<AddedToken> {
-    let list = tokenizer.get("added_tokens").and_then(Value::as_array).into_iter().flatten();
-    list.filter_map(|token| AddedToken::new(token.get("id")?.as_u64()? as usize, token)).collect()
-}
-
-/// Returns the settings of its normalizer; a normalizer or pre-tokenizer other than BERT's is rejected.
+/// Returns the settings of the normalizer of a `tokenizer.json`; a normalizer or pre-tokenizer other than BERT's is rejected.
 pub(super) fn settings(tokenizer: &Map<String, Value>) -> Result<PartialSettings, VocabularyProblem> {
-    if let Some(splitter) = tokenizer.get("pre_tokenizer")
-        && splitter.get("type").is_none_or(|name| name != "BertPreTokenizer")
-    {
+    // A map of tokens has no settings. A tokenizer without these keys does not clean or split text as BERT does.
+    if !tokenizer.contains_key("model") {
+        return Ok(PartialSettings::default());
+    }
+    let [splitter, normalizer] =
+        ["pre_tokenizer", "normalizer"].map(|key| tokenizer.get(key).unwrap_or(&Value::Null));
+    if splitter.get("type").is_none_or(|name| name != "BertPreTokenizer") {
         let found = splitter.get("type").unwrap_or(splitter);
         return Err(unsupported("pre_tokenizer", found, "BertPreTokenizer"));
     }
-    let Some(normalizer) = tokenizer.get("normalizer") else { return Ok(PartialSettings::default()) };
     let steps: Vec<&Value> = match normalizer {
-        Value::Null => Vec::new(),
         whole if whole.get("type").is_some_and(|name| name == "Sequence") => {
             whole.get("normalizers").and_then(Value::as_array).into_iter().flatten().collect()
         }
@@ -91,6 +44,7 @@ pub(super) fn settings(tokenizer: &Map<String, Value>) -> Result<PartialSettings
                 split_special_tokens: None,
             })
         }
+        _ if names.concat().is_empty() => Err(unsupported("normalizer", normalizer, "BertNormalizer")),
         _ => Err(unsupported("normalizer", &Value::from(names.join(", ")), "BertNormalizer")),
     }
 }
@@ -116,13 +70,16 @@ pub(super) fn vocabulary(tokenizer: &Map<String, Value>, path: &Path) -> Result<
     };
     let check = || {
         // Files of older versions do not contain the type.
-        reject_unless(model, "type", |name| name == "WordPiece", "WordPiece")?;
-        reject_unless(model, "unk_token", |token| token == UNK, UNK)?;
-        reject_unless(model, "continuing_subword_prefix", |prefix| prefix == "##", "##")
+        let type_name = ("type", json!("WordPiece"), "WordPiece");
+        let prefix = ("continuing_subword_prefix", json!("##"), "##");
+        reject_others(model, &[type_name, ("unk_token", json!(UNK), UNK), prefix])
     };
     check().map_err(|problem| problem.located(path))?;
     match model.get("vocab") {
-        Some(Value::Object(tokens)) => vocabulary_of_map(tokens, added_tokens(tokenizer), path),
+        Some(Value::Object(tokens)) => {
+            let added = added_tokens(tokenizer).map_err(|problem| problem.located(path))?;
+            vocabulary_of_map(tokens, added, path)
+        }
         Some(other) => Err(unsupported("vocab", other, "a map of tokens to ids").located(path).into()),
         None => Err(VocabularyProblem::Empty.located(path).into()),
     }
