@@ -48,7 +48,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
 /// Returns the states of the model of a folder for a text.
 fn forward(folder: &Path, text: &str, device: &Device) -> Result<BertStates, Box<dyn std::error::Error>> {
-    let words = ModelTokenizer::open(folder)?;
+    let words = ModelFiles::open(folder)?.tokenizer;
     let mut ids = vec![words.vocabulary.cls_id()];
     words.tokenizer.encode(text, &mut ids);
     ids.push(words.vocabulary.sep_id());

@@ -62,7 +62,7 @@ pub mod prelude {
     pub use bert_inference::fill_mask::MaskFiller;
     pub use bert_inference::model_dir::model_folder::resolve_model_folder;
     pub use bert_inference::{
-        Answer, Attention, Classifier, Extractor, LineFeatures, ModelOptions, Predictor,
+        Answer, Attention, Classifier, Extractor, LineFeatures, ModelFiles, ModelOptions, Predictor,
     };
     pub use bert_inference::{DeviceName, StopFlag};
     pub use bert_model::{Architecture, BertConfig, BertForPreTraining, LossNormalizer, Preset};

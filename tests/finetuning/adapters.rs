@@ -32,7 +32,8 @@ fn probabilities(folder: &Folder, adapter: &str) -> String {
     let model = read_adapter(&folder.at(adapter)).and_then(|found| found.apply(model)).expect("an adapter");
     let task: Task = "rte".parse().expect("a task");
     let examples = read_file(&task, &folder.at("glue/RTE/dev.tsv"), true).expect("examples");
-    let text = ModelTokenizer::open(&folder.at(adapter)).expect("the tokenizer's files");
+    let text = ModelTokenizer::from_vocabulary(&folder.at(adapter), Default::default())
+        .expect("the tokenizer's files");
     let features = Features::new(&examples, &text.tokenizer, &text.vocabulary, 48);
     let rows = predict(&model, &features, task.spec().kind, &device.autodiff());
     rows.iter().map(|row| format!("{}\t{}\n", row[0], row[1])).collect()

@@ -71,8 +71,22 @@ fn a_corrected_length_is_followed() {
     folder.ok("bert export tuned exported");
     let expected = predicted(&folder, "exported", "--max-seq-length 8");
     assert_ne!(predicted(&folder, "exported", ""), expected);
-    change(&folder, "exported/tokenizer_config.json", |config| config["model_max_length"] = 8.into());
-    assert_eq!(predicted(&folder, "exported", ""), expected);
+    let state = |length: u64| {
+        change(&folder, "exported/tokenizer_config.json", |config| {
+            config["model_max_length"] = length.into()
+        });
+    };
+    let full = predicted(&folder, "exported", "");
+    for (length, expected, cut) in [(8, expected, 8), (9999, full, 32)] {
+        state(length);
+        assert_eq!(predicted(&folder, "exported", ""), expected);
+        let remark = format!(
+            "`model_max_length` {length}, but model_description.json says 32: texts are cut to {cut} tokens"
+        );
+        folder.ok("bert inspect exported").stdout_has(&remark);
+        let line = "bert predict --checkpoint exported --input dev.csv --columns text";
+        folder.ok(line).stderr_has(&remark);
+    }
 }
 
 #[test]
@@ -270,14 +284,95 @@ fn disagreeing_tokenizer_files_are_refused() {
     folder.refused(features, 4, "in tokenizer.json; correct or delete one of the two files");
 }
 
+/// Programs that open a model folder, with the classifier in `model`.
+const PROGRAMS: [&str; 10] = [
+    "bert inspect model",
+    "bert features --checkpoint model --input one.txt",
+    "bert predict --checkpoint model --input one.txt",
+    "bert attention --checkpoint model 'the river' --output page.html",
+    "bert nearest --checkpoint model river",
+    "bert export model out",
+    "bert export model out --format onnx",
+    "bert import model out",
+    "bert extend-vocab --checkpoint model --input train.txt --add 2 --output out",
+    "finetune --task table --train-file train.csv --dev-file dev.csv --columns text,label --checkpoint model \
+     --output out",
+];
+
 #[test]
-fn labels_of_one_name_are_refused() {
-    let folder = with_classifier(16, 4);
-    change(&folder, "tuned/model/config.json", |config| {
-        config["id2label"] = json!({"0": "same", "1": "same"});
-    });
-    let predict = "bert predict --checkpoint tuned --input dev.csv --columns text";
-    folder.refused(predict, 4, "gives the name \"same\" to the labels 0 and 1");
+fn every_program_refuses_the_same_folders() {
+    let folder = with_classifier(12, 4);
+    folder.ok("bert export tuned model");
+    folder.write("one.txt", "the river\n");
+    let config = "config.json";
+    let own = "model_description.json";
+    let settings = "tokenizer_config.json";
+    let tokenizer = "tokenizer.json";
+    for (file, key, value, expected) in [
+        (config, "id2label", json!({"0": "same", "1": "same"}), "the name \"same\" to the labels 0 and 1"),
+        (config, "label2id", json!({"stone": 1, "water": 0}), "numbers \"stone\" 1, but `id2label`"),
+        (config, "pad_token_id", json!(5), "`pad_token_id` of config.json is 5, but [PAD] has the id 0"),
+        (config, "sep_token_id", json!(2), "`sep_token_id` of config.json is 2, but [SEP] has the id 3"),
+        (config, "architectures", json!(["BertForTokenClassification"]), "`architectures` of config.json"),
+        (config, "function_to_apply", json!("relu"), "`function_to_apply` is \"relu\""),
+        (own, "max_seq_length", json!(0), "`max_seq_length` is 0, but must be from 5 to the 64 positions"),
+        (own, "max_seq_length", json!(65), "`max_seq_length` is 65"),
+        (own, "trained_positions", json!(100), "`trained_positions` is 100"),
+        (own, "task", json!("mnli"), "`task` has 3 outputs, but config.json has 2 labels"),
+        (settings, "model_max_length", json!(2), "`model_max_length` is 2, but must be a number of tokens"),
+        (settings, "truncation_side", json!("left"), "`truncation_side` is \"left\"; only right"),
+        (settings, "model_input_names", json!(["input_ids"]), "a list with token_type_ids"),
+        (settings, "do_lower_case", json!(false), "`do_lower_case` is false, but true in tokenizer.json"),
+        (settings, "strip_accents", json!(false), "`strip_accents` is false, but true in tokenizer.json"),
+        (settings, "additional_special_tokens", json!(["<new>"]), "only a token of the vocabulary"),
+        ("special_tokens_map.json", "cls_token", json!("<s>"), "`cls_token` is \"<s>\"; only [CLS]"),
+        (tokenizer, "post_processor", json!(null), "`post_processor` is null"),
+        (tokenizer, "truncation", json!({"direction": "Left"}), "`truncation.direction` is \"Left\""),
+        (tokenizer, "truncation", json!({"strategy": "Odd"}), "`truncation.strategy` is \"Odd\""),
+        (tokenizer, "pre_tokenizer", json!(null), "`pre_tokenizer` is null"),
+    ] {
+        let path = format!("model/{file}");
+        let before = folder.text(&path);
+        change(&folder, &path, |json| json[key] = value);
+        PROGRAMS.iter().for_each(|line| drop(folder.refused(line, 4, expected)));
+        folder.write(&path, before);
+    }
+    PROGRAMS[..3].iter().for_each(|line| drop(folder.ok(line)));
+}
+
+#[test]
+fn inspect_says_which_programs_refuse() {
+    let folder = with_classifier(12, 4);
+    folder.write("one.txt", "the river\n");
+    let config = "tuned/model/config.json";
+    let before = folder.text(config);
+    let features = "bert features --checkpoint tuned --input one.txt";
+    let predict = "bert predict --checkpoint tuned --input one.txt";
+    change(&folder, config, |config| config["problem_type"] = "regression".into());
+    let reason = "`problem_type` is regression with 2 outputs; one is supported";
+    folder.refused(predict, 4, reason);
+    folder.ok(features);
+    folder.ok("bert inspect tuned").stdout_has(reason);
+    folder.write(config, before);
+    let layers = folder.json(config)[0]["num_hidden_layers"].as_u64().expect("a number");
+    change(&folder, config, |config| config["num_hidden_layers"] = (layers - 1).into());
+    for program in [predict, features, "bert export tuned out", "bert import tuned/model out"] {
+        folder.refused(program, 4, "unexpected: ");
+    }
+    folder.ok("bert inspect tuned").stdout_has("tensors of the encoder are missing, superfluous or have");
+}
+
+#[test]
+fn a_class_of_equal_tensors_is_kept() {
+    let folder = with_classifier(12, 4);
+    std::fs::remove_file(folder.at("tuned/model/model_description.json")).expect("a file");
+    let class = json!(["BertForTokenClassification"]);
+    change(&folder, "tuned/model/config.json", |config| config["architectures"] = class.clone());
+    folder.ok("bert import tuned/model imported");
+    folder.ok("bert extend-vocab --checkpoint tuned --input train.txt --add 2 --output extended");
+    for model in ["imported", "extended"] {
+        assert_eq!(folder.json(&format!("{model}/config.json"))[0]["architectures"], class);
+    }
 }
 
 #[test]

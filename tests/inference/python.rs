@@ -258,7 +258,8 @@ fn lora_folders_round_trip_with_peft() {
     let model = read_adapter(&folder.at("theirs")).and_then(|found| found.apply(model)).expect("a LoRA");
     let task: Task = "rte".parse().expect("a task");
     let examples = read_file(&task, &folder.at("glue/dev.tsv"), true).expect("examples");
-    let text = ModelTokenizer::open(&folder.at("whole")).expect("the tokenizer's files");
+    let text = ModelTokenizer::from_vocabulary(&folder.at("whole"), Default::default())
+        .expect("the tokenizer's files");
     let features = Features::new(&examples[..1], &text.tokenizer, &text.vocabulary, 48);
     let ours = predict(&model, &features, task.spec().kind, &device.autodiff());
     close(&message["classes"][1], &ours[0].iter().map(|&p| f64::from(p)).collect::<Vec<f64>>());

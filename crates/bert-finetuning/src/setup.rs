@@ -6,9 +6,9 @@ use bert_inference::compute::precision::PrecisionChoice;
 use bert_inference::encoding::model_tokenizer::{ModelTokenizer, check_segments};
 use bert_inference::model_dir::builtin_model;
 use bert_inference::model_dir::model_folder::resolve_model_folder;
-use bert_inference::{DefaultLength, EncodingLength, Error, ModelDescription};
+use bert_inference::{DefaultLength, EncodingLength, Error, ModelDescription, ModelFiles};
 use bert_kernels::Compute;
-use bert_model::{BertConfig, read_pretrained_config};
+use bert_model::BertConfig;
 use bert_tasks::Kind;
 use bert_training::optimizer::size_defaults::{ChosenDefault, ModelSize};
 use burn::tensor::Device;
@@ -61,10 +61,9 @@ impl Setup<'_> {
 /// When the checkpoint cannot be read, or has fewer positions than the configuration asks for.
 pub(crate) fn with_length(config: FinetuneConfig, notes: &mut Vec<String>) -> Result<FinetuneConfig, Error> {
     let folder = resolve_model_folder(&config.checkpoint, &mut |_| {})?;
-    let description =
-        if config.random_init { ModelDescription::default() } else { ModelDescription::read(&folder)? };
+    let ModelFiles { config: model, description, .. } = ModelFiles::open(&folder)?;
+    let description = if config.random_init { ModelDescription::default() } else { description };
     let usual = config.task.spec().defaults.max_seq_length;
-    let model = read_pretrained_config(&folder)?;
     let EncodingLength { tokens, remark } =
         description.encoding_length(config.max_seq_length, DefaultLength::Task(usual), &model)?;
     notes.extend(remark);
@@ -114,9 +113,7 @@ impl BaseCheckpoint {
             on_event(FinetuneEvent::Warning(error.to_string()));
         })?;
         let name = builtin_model::meant(&config.checkpoint).map_or_else(|| folder.clone(), PathBuf::from);
-        let tokenizer = ModelTokenizer::open(&folder)?;
-        let model_config = read_pretrained_config(&folder)?;
-        tokenizer.check_fits(&model_config)?;
+        let ModelFiles { config: model_config, tokenizer, description } = ModelFiles::open(&folder)?;
         let spec = config.task.spec();
         let has_pairs = spec.pair || spec.choices > 0 || matches!(spec.kind, Kind::Spans { .. });
         check_segments(&model_config, has_pairs)?;
@@ -125,7 +122,7 @@ impl BaseCheckpoint {
             .unwrap_or_else(|| TuningDefaults::by_size(config, &ModelSize::new(&model_config)));
         let precision = config.compute.precision.unwrap_or(defaults.precision);
         Ok(Self {
-            description: ModelDescription::read(&folder)?,
+            description,
             folder,
             name,
             model_config,

@@ -325,6 +325,14 @@ pub enum FolderProblem {
     /// The checkpoint's files do not match their digests; the reason.
     #[error("the checkpoint is corrupt: {0}")]
     CheckpointCorrupt(String),
+    /// A value in a file of a model folder is wrong, contradicts another one, or is not supported.
+    #[error("`{key}` {reason}")]
+    Setting {
+        /// The key in the file.
+        key: String,
+        /// The problem with its value, and the remedy.
+        reason: String,
+    },
     /// A JSON file, or a file that one describes, is damaged; the reason.
     #[error("damaged: {0}")]
     FileCorrupt(String),
@@ -356,6 +364,7 @@ impl FolderProblem {
             | Self::NoSuchFolder
             | Self::HubName(_)
             | Self::CheckpointCorrupt(_)
+            | Self::Setting { .. }
             | Self::FileCorrupt(_)
             | Self::RunCorrupt(_)
             | Self::NoGoodCheckpoint { .. } => 4,

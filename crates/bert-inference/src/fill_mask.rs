@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use bert_model::{BertConfig, BertForPreTraining, Mode, PretrainingInput, read_pretrained_config};
+use bert_model::{BertConfig, BertForPreTraining, Mode, PretrainingInput};
 use bert_tasks::EncodedPair;
 use burn::tensor::{Device, activation};
 use serde::Serialize;
@@ -13,7 +13,8 @@ use crate::encoding::input_text::InputText;
 use crate::encoding::model_tokenizer::{ModelTokenizer, check_segments};
 use crate::encoding::padded_batch::PaddedBatch;
 use crate::error::Error;
-use crate::model_dir::description::{DefaultLength, EncodingLength, ModelDescription};
+use crate::model_dir::description::{DefaultLength, EncodingLength};
+use crate::model_dir::model_files::ModelFiles;
 use crate::pretrained_heads::{Heads, Pretrained, load_pretraining};
 
 /// The predictions for one `[MASK]`.
@@ -44,20 +45,18 @@ pub struct MaskFiller {
 
 impl MaskFiller {
     /// Opens a model folder (see [`crate::model_dir::model_folder::resolve_model_folder`]) for texts of the length
-    /// `asked`, else of the length of [`ModelDescription::encoding_length`].
+    /// `asked`, else of the length of [`ModelDescription::encoding_length`](crate::ModelDescription::encoding_length).
     ///
     /// # Errors
     /// When the folder has no masked-LM head or cannot be read; [`Error::Mismatch`] for too long a length.
     pub fn open(folder: &Path, asked: Option<usize>, device: DeviceName) -> Result<Self, Error> {
         let device = device.open()?;
-        let config = read_pretrained_config(folder)?;
+        let ModelFiles { config, tokenizer: text, description } = ModelFiles::open(folder)?;
         let hint = "give a pre-trained model, such as the one that this model was fine-tuned from; for a fine-tuned \
                     model use `bert predict`";
         let Pretrained { model, .. } = load_pretraining(&config, folder, Heads::MaskedLm, hint, 0, &device)?;
-        let text = ModelTokenizer::open(folder)?;
         let default = DefaultLength::Trained(usize::MAX);
-        let length = ModelDescription::read(folder)?.encoding_length(asked, default, &config)?;
-        text.check_fits(&config)?;
+        let length = description.encoding_length(asked, default, &config)?;
         Ok(Self { model, text, length, config, device })
     }
 

@@ -59,6 +59,7 @@ pub use crate::features::hidden_states::{
 pub use crate::features::neighbours::{Neighbour, NeighbourSearch, Neighbours};
 pub use crate::likelihood::{Likelihood, PairAccuracy, ScoredPair};
 pub use crate::model_dir::description::{DefaultLength, EncodingLength, ModelDescription, Pooling};
+pub use crate::model_dir::model_files::ModelFiles;
 pub use crate::model_dir::model_options::ModelOptions;
 pub use crate::prediction::classifier::{Answer, Classifier};
 pub use crate::prediction::question_answerer::{Answerer, TextAnswer};

@@ -99,22 +99,17 @@ impl FinetuneConfig {
             "null-score-diff-threshold",
             "works with --task squad2 only: in squad every question has an answer",
         )?;
+        if let Some((flag, reason)) = self.squad.wrong_value() {
+            return Err(Error::Configuration { flag, reason: reason.to_owned() });
+        }
         let windows = self.squad.windows(self.max_seq_length.unwrap_or(spec.defaults.max_seq_length));
         let answers = self.squad.answers(version_2);
-        let zeros = [
-            ("doc-stride", windows.doc_stride == 0),
-            ("max-query-length", windows.max_query_length == 0),
-            ("n-best-size", answers.n_best_size == 0),
-            ("max-answer-length", answers.max_answer_length == 0),
-        ];
-        reject_first(&zeros, "must be at least 1")?;
         let WindowSettings { max_seq_length, max_query_length, .. } = windows;
         let no_room = format!(
             "{max_seq_length} is too short: a question of {max_query_length} tokens (--max-query-length) and three \
              special tokens leave no room for the text"
         );
         check(max_seq_length > max_query_length + 3, "max-seq-length", &no_room)?;
-        check(threshold.is_none_or(f64::is_finite), "null-score-diff-threshold", "must be a number")?;
         Ok(Some((windows, answers)))
     }
 }

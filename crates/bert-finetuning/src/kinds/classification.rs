@@ -139,7 +139,7 @@ impl<M: AdapterSupport> FinetuneTask for Classification<'_, M> {
         };
         match spec.kind {
             // Multiple choice: one output per choice.
-            Kind::Classification if spec.choices > 0 => checkpoint,
+            Kind::Classification if spec.choices > 0 => checkpoint.without_outputs(),
             Kind::Classification => checkpoint.with_labels(&self.task().class_names().collect::<Vec<_>>()),
             _ => checkpoint.with_regression(),
         }

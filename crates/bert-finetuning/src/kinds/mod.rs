@@ -69,7 +69,7 @@ pub(crate) trait FinetuneTask {
 
     /// Returns the checkpoint's configuration with the outputs of the task.
     fn model_config(&self, checkpoint: BertConfig) -> BertConfig {
-        checkpoint
+        checkpoint.without_outputs().without_feature_head()
     }
 
     /// Modifies a loaded model before training; `fresh` names the tensors that the checkpoint lacks.

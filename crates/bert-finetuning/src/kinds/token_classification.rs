@@ -92,7 +92,7 @@ impl FinetuneTask for TokenClassification<'_> {
     }
 
     fn model_config(&self, checkpoint: BertConfig) -> BertConfig {
-        checkpoint.with_labels(&self.names)
+        checkpoint.without_feature_head().with_labels(&self.names)
     }
 
     fn micro_batch(&self, items: &[usize], whole: &[usize]) -> MicroBatch<TokenBatch> {

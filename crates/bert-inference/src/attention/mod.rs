@@ -14,12 +14,12 @@ use serde::ser::{Serialize, SerializeStruct, Serializer};
 use crate::compute::device::DeviceName;
 use crate::compute::host_tensors::values;
 use crate::encoding::input_text::InputText;
-use crate::encoding::model_tokenizer::{ModelTokenizer, check_segments};
+use crate::encoding::model_tokenizer::check_segments;
 use crate::encoding::padded_batch::PaddedBatch;
 use crate::error::Error;
-use crate::model_dir::description::{DefaultLength, ModelDescription};
-use crate::model_dir::loaded_model::load_encoder;
-use crate::model_dir::loaded_model::{LoadedModel, check_encoder, load_adapted};
+use crate::model_dir::description::DefaultLength;
+use crate::model_dir::loaded_model::{LoadedModel, check_encoder, load_adapted, load_encoder};
+use crate::model_dir::model_files::ModelFiles;
 
 /// The text for which attention is computed, and the layers and heads to keep.
 #[derive(Clone, Debug, Default)]
@@ -111,13 +111,13 @@ impl Attention {
         options: &AttentionOptions<'_>,
     ) -> Result<Self, Error> {
         let device = options.device.open()?;
-        let (model, config, tokenizer) = load(folder, options.encoder, &device)?;
-        tokenizer.check_fits(&config)?;
+        let LoadedModel { model, files } = load(folder, options.encoder, &device)?;
+        let ModelFiles { config, tokenizer, description } = files;
         let layer_numbers = chosen_layers(&options.layers, config.num_hidden_layers)?;
         let head_numbers = chosen_heads(&options.heads, config.num_attention_heads)?;
         let asked = options.max_length.map(|length| length.min(config.max_position_embeddings));
         let default = DefaultLength::Trained(usize::MAX);
-        let length = ModelDescription::read(folder)?.encoding_length(asked, default, &config)?;
+        let length = description.encoding_length(asked, default, &config)?;
         let encoded = tokenizer.encode(text, length.tokens);
         check_segments(&config, encoded.is_pair())?;
         let states = model.forward_with_states(PaddedBatch::single(&encoded).input(&device));
@@ -231,19 +231,13 @@ impl About {
 }
 
 /// Loads the encoder of a model, or an adapter with its encoder.
-fn load(
-    folder: &Path,
-    encoder: Option<&Path>,
-    device: &Device,
-) -> Result<(BertModel, BertConfig, ModelTokenizer), Error> {
+fn load(folder: &Path, encoder: Option<&Path>, device: &Device) -> Result<LoadedModel<BertModel>, Error> {
     if is_adapter_folder(folder) {
-        let LoadedModel { model, config, tokenizer } =
-            load_adapted(folder, encoder, Compute::default(), device)?;
-        return Ok((model.bert, config, tokenizer));
+        let LoadedModel { model, files } = load_adapted(folder, encoder, |_| Ok(Compute::default()), device)?;
+        return Ok(LoadedModel { model: model.bert, files });
     }
     check_encoder(folder, encoder)?;
-    let (model, config) = load_encoder(folder, device)?;
-    Ok((model, config, ModelTokenizer::open(folder)?))
+    load_encoder(folder, device)
 }
 
 /// Returns layer numbers counted from 0; an empty list means all layers.

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use bert_data::{DataSet, PartialSettings, Tokenizer, TokenizerFiles, TokenizerSettings, Vocabulary};
 use bert_model::BertConfig;
 use bert_tasks::{EncodedPair, SpecialIds, encode_pair};
+use serde_json::Value;
 
 use crate::encoding::input_text::InputText;
 use crate::error::Error;
@@ -35,7 +36,7 @@ impl ModelTokenizer {
     ///
     /// # Errors
     /// When the files cannot be read, or describe a tokenizer other than BERT's.
-    pub fn open(folder: &Path) -> Result<Self, Error> {
+    pub(crate) fn open(folder: &Path) -> Result<Self, Error> {
         Ok(Self::from_files(TokenizerFiles::read(folder)?, PartialSettings::default()))
     }
 
@@ -43,9 +44,16 @@ impl ModelTokenizer {
     ///
     /// # Errors
     /// Same as [`ModelTokenizer::open`].
-    pub fn find(folder: &Path) -> Result<Option<Self>, Error> {
-        let files = TokenizerFiles::find(folder)?;
-        Ok(files.map(|files| Self::from_files(files, PartialSettings::default())))
+    pub(crate) fn find(folder: &Path) -> Result<Option<Self>, Error> {
+        Self::find_with(folder, PartialSettings::default())
+    }
+
+    /// Opens a tokenizer like [`Self::from_vocabulary`]; returns `None` for a folder without a tokenizer.
+    ///
+    /// # Errors
+    /// Same as [`Self::from_vocabulary`].
+    pub fn find_with(folder: &Path, stated: PartialSettings) -> Result<Option<Self>, Error> {
+        Ok(TokenizerFiles::find(folder)?.map(|files| Self::from_files(files, stated)))
     }
 
     /// Returns the tokenizer that a data set was made with.
@@ -57,10 +65,10 @@ impl ModelTokenizer {
     }
 
     /// Opens the tokenizer of a vocabulary: `vocab.txt`, `tokenizer.json` or a folder. Settings that `stated` leaves
-    /// unspecified are determined as in [`ModelTokenizer::open`].
+    /// unspecified are determined from the folder's files and the vocabulary.
     ///
     /// # Errors
-    /// Same as [`ModelTokenizer::open`].
+    /// When the files cannot be read, or describe a tokenizer other than BERT's.
     pub fn from_vocabulary(path: &Path, stated: PartialSettings) -> Result<Self, Error> {
         Ok(Self::from_files(TokenizerFiles::read(path)?, stated))
     }
@@ -87,19 +95,35 @@ impl ModelTokenizer {
         }
     }
 
-    /// Checks that a model has an embedding of every token.
+    /// Checks that a model has an embedding of every token, and that the ids of special tokens in its configuration are
+    /// the vocabulary's. A `pad_token_id` of 0 passes: it is also the default of `transformers`, and padding is masked.
     ///
     /// # Errors
     /// [`Error::Mismatch`].
     pub fn check_fits(&self, model: &BertConfig) -> Result<(), Error> {
         let known = model.vocab_size;
         let size = self.vocabulary.len();
-        if size <= known {
-            return Ok(());
-        }
         let file = self.source.display();
-        let difference = format!("the model has embeddings of {known} tokens, but {file} has {size} tokens");
-        Err(Error::Mismatch(vec![difference]))
+        if size > known {
+            let difference =
+                format!("the model has embeddings of {known} tokens, but {file} has {size} tokens");
+            return Err(Error::Mismatch(vec![difference]));
+        }
+        let other = |key| model.extra.get(key).and_then(Value::as_u64);
+        let stated = [
+            ("pad_token_id", "[PAD]", Some(model.pad_token_id as u64).filter(|id| *id > 0)),
+            ("cls_token_id", "[CLS]", other("cls_token_id")),
+            ("sep_token_id", "[SEP]", other("sep_token_id")),
+            ("mask_token_id", "[MASK]", other("mask_token_id")),
+            ("unk_token_id", "[UNK]", other("unk_token_id")),
+        ];
+        let differences = stated.into_iter().filter_map(|(key, token, stated)| {
+            let id = self.vocabulary.id(token)?;
+            let stated = stated.filter(|stated| *stated != u64::from(id))?;
+            Some(format!("`{key}` of config.json is {stated}, but {token} has the id {id} in {file}"))
+        });
+        let differences: Vec<String> = differences.collect();
+        if differences.is_empty() { Ok(()) } else { Err(Error::Mismatch(differences)) }
     }
 
     /// Encodes `[CLS] text [SEP]`, or a pair.

@@ -9,10 +9,9 @@ use serde::Serialize;
 
 use crate::compute::device::DeviceName;
 use crate::compute::host_tensors::values;
-use crate::encoding::model_tokenizer::ModelTokenizer;
 use crate::error::Error;
 use crate::features::hidden_states::Extractor;
-use crate::model_dir::loaded_model::load_encoder;
+use crate::model_dir::loaded_model::{LoadedModel, load_encoder};
 
 /// Number of principal components.
 const COMPONENTS: usize = 3;
@@ -58,10 +57,9 @@ impl Embeddings {
     /// # Errors
     /// When the folder cannot be read.
     pub fn from_vocabulary(folder: &Path) -> Result<Self, Error> {
-        let (model, config) = load_encoder(folder, &DeviceName::default().open()?)?;
-        let vocabulary = ModelTokenizer::open(folder)?.vocabulary;
-        let labels: Vec<String> = vocabulary.tokens().iter().take(config.vocab_size).cloned().collect();
-        let dimensions = config.hidden_size;
+        let LoadedModel { model, files } = load_encoder(folder, &DeviceName::default().open()?)?;
+        let labels = files.tokenizer.vocabulary.tokens().to_vec();
+        let dimensions = files.config.hidden_size;
         let mut vectors = values(model.embeddings.word_embeddings.weight.val());
         vectors.truncate(labels.len() * dimensions);
         let lines = (0..labels.len() as u64).collect();

@@ -20,8 +20,8 @@ use crate::encoding::model_tokenizer::{ModelTokenizer, check_segments};
 use crate::error::Error;
 use crate::model_dir::description::{DefaultLength, EncodingLength, ModelDescription, Pooling};
 use crate::model_dir::json_file::write_line;
-use crate::model_dir::loaded_model::line_of;
-use crate::model_dir::loaded_model::load_encoder;
+use crate::model_dir::loaded_model::{LoadedModel, line_of, load_encoder};
+use crate::model_dir::model_files::ModelFiles;
 use crate::text_input::for_each_line_window;
 
 /// Number of lines in memory at a time; every token has a vector per layer.
@@ -110,7 +110,8 @@ impl Extractor {
         device: DeviceName,
     ) -> Result<Self, Error> {
         let device = device.open()?;
-        let (model, config) = load_encoder(folder, &device)?;
+        let LoadedModel { model, files } = load_encoder(folder, &device)?;
+        let ModelFiles { config, tokenizer: text, description } = files;
         let count = config.num_hidden_layers as i32;
         let last: Vec<i32> = (1..=count.min(DEFAULT_LAYERS)).map(|layer| -layer).collect();
         let layers = if layers.is_empty() { &last[..] } else { layers };
@@ -121,11 +122,8 @@ impl Extractor {
             );
             return Err(Error::Configuration { flag: "layers", reason });
         }
-        let text = ModelTokenizer::open(folder)?;
-        let description = ModelDescription::read(folder)?;
         let default = DefaultLength::Trained(DEFAULT_LENGTH);
         let length = description.encoding_length(max_length, default, &config)?;
-        text.check_fits(&config)?;
         let layers = layers.to_vec();
         Ok(Self { model, text, layers, config, length, description, pooling: None, device })
     }
@@ -140,9 +138,9 @@ impl Extractor {
     /// Returns one vector per text and layer as the folder of a model of sentences requires.
     ///
     /// # Errors
-    /// [`Error::Configuration`] when the folder names no way of pooling, or has modules that cannot be computed.
+    /// [`Error::Configuration`] when the folder names no way of pooling, or has modules or a prompt that cannot be computed.
     pub fn with_own_pooling(self) -> Result<Self, Error> {
-        let pooling = self.description.sentence_pooling()?;
+        let pooling = self.description.pooling_of_texts()?;
         let normalize = self.description.normalize;
         Ok(Self { pooling: Some(PooledVectors { pooling, normalize }), ..self })
     }

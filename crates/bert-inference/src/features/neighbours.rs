@@ -9,6 +9,7 @@ use crate::encoding::model_tokenizer::ModelTokenizer;
 use crate::error::Error;
 use crate::features::embeddings::Embeddings;
 use crate::features::hidden_states::Extractor;
+use crate::model_dir::model_files::ModelFiles;
 
 /// A word or text near a query.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -52,7 +53,7 @@ impl NeighbourSearch {
     /// # Errors
     /// When the folder cannot be read.
     pub fn among_words(folder: &Path) -> Result<Self, Error> {
-        let tokenizer = ModelTokenizer::open(folder)?;
+        let tokenizer = ModelFiles::open(folder)?.tokenizer;
         let table = Embeddings::from_vocabulary(folder)?;
         let candidates = table.words(usize::MAX);
         Ok(Self { candidates, queries: Queries::Words { tokenizer, table } })

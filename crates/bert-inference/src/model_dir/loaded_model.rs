@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 
 use bert_kernels::Compute;
 use bert_model::{
-    Architecture, BertConfig, BertForSequenceClassification, BertModel, LoadPolicy, is_adapter_folder,
-    is_fusion_folder, load_pretrained, read_adapter, read_fusion, read_pretrained_config,
+    Architecture, BertConfig, BertForSequenceClassification, BertModel, LoadPolicy, NamedTensors,
+    is_adapter_folder, is_fusion_folder, load_named_tensors, load_pretrained, read_adapter, read_fusion,
+    read_pretrained_config, read_pretrained_tensors,
 };
 use bert_storage::Locate;
 use bert_tasks::Example;
@@ -18,13 +19,63 @@ use crate::model_dir::builtin_model;
 use crate::model_dir::description::{DefaultLength, EncodingLength, ModelDescription};
 use crate::model_dir::encoder_record::check_recorded_encoder;
 use crate::model_dir::json_file::{exists, read_json};
+use crate::model_dir::model_files::ModelFiles;
 use crate::model_dir::model_folder::resolve_model_folder;
 use crate::model_dir::model_options::ModelOptions;
 
+/// A model with the files of its folder.
+pub struct LoadedModel<M> {
+    /// The weights.
+    pub model: M,
+    /// The other files. The description of an adapter's model is the adapter's, the tokenizer the encoder's.
+    pub files: ModelFiles,
+}
+
+impl<M: Architecture> LoadedModel<M> {
+    /// Loads the model of a folder; `policy` lists the tensors that it may lack.
+    pub(crate) fn open(
+        folder: &Path,
+        policy: LoadPolicy,
+        compute: impl FnOnce(&ModelDescription) -> Result<Compute, Error>,
+        device: &Device,
+    ) -> Result<Self, Error> {
+        let files = ModelFiles::open(folder)?;
+        let config = BertConfig { compute: compute(&files.description)?, ..files.config };
+        let tensors = read_pretrained_tensors(folder)?;
+        let config = match policy {
+            LoadPolicy::FreshHeads => config,
+            _ => with_outputs(folder, config, &tensors)?,
+        };
+        let (model, _) = load_named_tensors(M::new(&config, 0, device), tensors, policy)?;
+        Ok(Self { model, files: ModelFiles { config, ..files } })
+    }
+}
+
 /// Loads the encoder of a model folder, ignoring its heads. If the folder has no pooler, the pooler is random.
-pub fn load_encoder(folder: &Path, device: &Device) -> Result<(BertModel, BertConfig), Error> {
-    let (model, config, _) = load_pretrained(folder, |config| config, LoadPolicy::FreshHeads, 0, device)?;
-    Ok((model, config))
+///
+/// # Errors
+/// As [`ModelFiles::open`]; when the weights cannot be read or do not match the configuration.
+pub fn load_encoder(folder: &Path, device: &Device) -> Result<LoadedModel<BertModel>, Error> {
+    LoadedModel::open(folder, LoadPolicy::FreshHeads, |_| Ok(Compute::default()), device)
+}
+
+/// Returns a configuration with the number of outputs of the head in the weights. A model of choices keeps its number: it
+/// has one output for each choice.
+///
+/// # Errors
+/// [`bert_model::Error::Config`] when the configuration states another number than the default; `transformers` does not
+/// load such a folder.
+pub fn with_outputs(folder: &Path, config: BertConfig, tensors: &NamedTensors) -> Result<BertConfig, Error> {
+    let heads = ["classifier.weight", "head.classifier.weight", "qa_outputs.weight"];
+    let outputs = heads.iter().find_map(|name| tensors.get(*name)?.0.first().copied());
+    let has_choices = architecture(folder)?.is_some_and(|class| class == "BertForMultipleChoice");
+    let Some(outputs) = outputs.filter(|_| !has_choices) else { return Ok(config) };
+    let named = config.num_labels;
+    if outputs != named && (config.id2label.is_some() || named != 2) {
+        let reason = format!("names {named} labels, but the head in the weights has {outputs} outputs");
+        return Err(bert_model::Error::Config { key: "id2label".into(), reason }.into());
+    }
+    Ok(BertConfig { num_labels: outputs, ..config })
 }
 
 /// Returns the `transformers` class named in the folder's `config.json`.
@@ -61,37 +112,21 @@ impl<M: Architecture> FinetunedModel<M> {
         policy: LoadPolicy,
     ) -> Result<Self, Error> {
         let device = options.device.open()?;
-        let description = ModelDescription::read(folder)?;
-        let compute = options.compute(&description)?;
-        let computing = |config| BertConfig { compute, ..config };
-        let (model, config, _) = load_pretrained(folder, computing, policy, 0, &device)?;
-        let text = ModelTokenizer::open(folder)?;
+        let LoadedModel { model, files } =
+            LoadedModel::open(folder, policy, |description| options.compute(description), &device)?;
+        let ModelFiles { config, tokenizer: text, description } = files;
         let default = DefaultLength::Trained(default);
         let length = description.encoding_length(options.max_length, default, &config)?;
-        text.check_fits(&config)?;
         Ok(Self { model, config, text, device, description, length })
     }
 }
 
 /// Returns the names of a model's classes, in the order of their numbers.
-///
-/// # Errors
-/// [`bert_model::Error::Config`] when two classes have the same name.
-pub(crate) fn class_names(config: &BertConfig) -> Result<Vec<String>, Error> {
-    let names: Vec<String> = match &config.id2label {
+pub(crate) fn class_names(config: &BertConfig) -> Vec<String> {
+    match &config.id2label {
         Some(names) => names.values().cloned().collect(),
         None => (0..config.num_labels).map(|class| format!("LABEL_{class}")).collect(),
-    };
-    let first = |at: usize| names.iter().position(|name| *name == names[at]).unwrap_or(at);
-    if let Some(second) = (0..names.len()).find(|&at| first(at) < at) {
-        let reason = format!(
-            "gives the name {:?} to the labels {} and {second}; give every label its own name",
-            names[second],
-            first(second)
-        );
-        return Err(bert_model::Error::Config { key: "id2label".into(), reason }.into());
     }
-    Ok(names)
 }
 
 /// Returns the line of an example from a file of new texts.
@@ -111,13 +146,6 @@ pub(crate) fn check_encoder(folder: &Path, encoder: Option<&Path>) -> Result<(),
     }
 }
 
-/// A model with its configuration and tokenizer.
-pub(crate) struct LoadedModel<M> {
-    pub(crate) model: M,
-    pub(crate) config: BertConfig,
-    pub(crate) tokenizer: ModelTokenizer,
-}
-
 /// Loads the model of an adapter's folder; the encoder is `encoder`, else the one that the folder names.
 ///
 /// # Errors
@@ -125,7 +153,7 @@ pub(crate) struct LoadedModel<M> {
 pub(crate) fn load_adapted(
     folder: &Path,
     encoder: Option<&Path>,
-    compute: Compute,
+    compute: impl FnOnce(&ModelDescription) -> Result<Compute, Error>,
     device: &Device,
 ) -> Result<LoadedModel<BertForSequenceClassification>, Error> {
     if is_fusion_folder(folder) {
@@ -137,25 +165,20 @@ pub(crate) fn load_adapted(
             names: None,
             has_classifier: fusion.has_classifier(),
         };
-        let LoadedModel { model, config, tokenizer } = base.load(compute, device)?;
-        let model = fusion.apply(model, config.attention_probs_dropout_prob)?;
-        return Ok(LoadedModel { model, config, tokenizer });
+        let LoadedModel { model, files } = base.load(compute, device)?;
+        let model = fusion.apply(model, files.config.attention_probs_dropout_prob)?;
+        return Ok(LoadedModel { model, files });
     }
     let adapter = read_adapter(folder)?;
-    let names = adapter.label2id.as_ref().map(|labels| {
-        let mut names: Vec<(usize, String)> = labels.iter().map(|(name, id)| (*id, name.clone())).collect();
-        names.sort_unstable();
-        names.into_iter().map(|(_, name)| name).collect()
-    });
     let base = AdapterBase {
         folder,
         encoder,
         recorded: adapter.base.as_deref(),
-        names,
+        names: adapter.class_names.clone(),
         has_classifier: adapter.has_classifier(),
     };
-    let LoadedModel { model, config, tokenizer } = base.load(compute, device)?;
-    Ok(LoadedModel { model: adapter.apply(model)?, config, tokenizer })
+    let LoadedModel { model, files } = base.load(compute, device)?;
+    Ok(LoadedModel { model: adapter.apply(model)?, files })
 }
 
 /// The model that an adapter is applied to.
@@ -181,7 +204,7 @@ impl AdapterBase<'_> {
     /// [`FolderProblem::NoEncoder`] and [`FolderProblem::OtherEncoder`].
     fn load(
         self,
-        compute: Compute,
+        compute: impl FnOnce(&ModelDescription) -> Result<Compute, Error>,
         device: &Device,
     ) -> Result<LoadedModel<BertForSequenceClassification>, Error> {
         let encoder = self.find_encoder()?;
@@ -198,8 +221,12 @@ impl AdapterBase<'_> {
             (None, Some(names)) => encoder.with_labels(&names),
             (None, None) => encoder,
         };
-        let config = |encoder| BertConfig { compute, ..with_labels(encoder) };
-        let (model, config, report) = load_pretrained(&encoder, config, LoadPolicy::FreshHeads, 0, device)?;
+        let ModelFiles { config, tokenizer, .. } = ModelFiles::open(&encoder)?;
+        let config = with_labels(config);
+        let description = ModelDescription::read(folder, &config, Some(&tokenizer))?;
+        let config = BertConfig { compute: compute(&description)?, ..config };
+        let (model, config, report) =
+            load_pretrained(&encoder, |_| config, LoadPolicy::FreshHeads, 0, device)?;
         let is_missing = |part: &str| report.missing.iter().any(|name| name.contains(part));
         if !has_classifier && is_missing("classifier.") {
             let hint = "the adapter was saved without its classifier, and its encoder has none: save the adapter with \
@@ -210,7 +237,7 @@ impl AdapterBase<'_> {
             let hint = "the adapter was trained on an encoder that has one; give that encoder with --encoder";
             return Err(FolderProblem::NoHead { head: "pooler", hint }.located(&encoder).into());
         }
-        Ok(LoadedModel { model, config, tokenizer: ModelTokenizer::open(&encoder)? })
+        Ok(LoadedModel { model, files: ModelFiles { config, tokenizer, description } })
     }
 
     /// Returns the encoder's folder: the one that the user names, else the one that the adapter's folder names.

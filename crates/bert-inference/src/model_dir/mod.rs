@@ -6,6 +6,7 @@ pub mod description;
 pub mod encoder_record;
 pub mod json_file;
 pub mod loaded_model;
+pub mod model_files;
 pub mod model_folder;
 pub mod model_options;
 pub mod resolved;

@@ -9,8 +9,7 @@ use std::path::Path;
 use bert_kernels::Compute;
 use bert_model::{
     Architecture, BertConfig, BertForSequenceClassification, BertWithFeatureHead, Error as ModelError,
-    LoadPolicy, NamedTensors, is_adapter_folder, load_named_tensors, read_pretrained_config,
-    read_pretrained_tensors,
+    LoadPolicy, NamedTensors, is_adapter_folder, load_named_tensors, read_pretrained_tensors,
 };
 use bert_storage::Locate;
 use bert_tasks::{EncodedPair, Example, Kind, Label, TaskError};
@@ -24,8 +23,9 @@ use crate::encoding::model_tokenizer::{ModelTokenizer, check_segments};
 use crate::error::{Error, FolderProblem};
 use crate::model_dir::description::{DefaultLength, EncodingLength, ModelDescription};
 use crate::model_dir::loaded_model::{
-    LoadedModel, architecture, check_encoder, class_names, line_of, load_adapted,
+    LoadedModel, architecture, check_encoder, class_names, line_of, load_adapted, with_outputs,
 };
+use crate::model_dir::model_files::ModelFiles;
 use crate::model_dir::model_options::ModelOptions;
 
 /// A classifier's answer for one text.
@@ -69,10 +69,16 @@ fn load<M: Architecture>(config: &BertConfig, tensors: NamedTensors, device: &De
 }
 
 /// Loads a full model from a folder.
-fn load_full_model(folder: &Path, compute: Compute, device: &Device) -> Result<LoadedModel<Model>, Error> {
-    let config = BertConfig { compute, ..read_pretrained_config(folder)? };
-    outputs(&config)?;
+fn load_full_model(
+    folder: &Path,
+    compute: impl FnOnce(&ModelDescription) -> Result<Compute, Error>,
+    device: &Device,
+) -> Result<LoadedModel<Model>, Error> {
+    let files = ModelFiles::open(folder)?;
+    let config = BertConfig { compute: compute(&files.description)?, ..files.config };
     let tensors = read_pretrained_tensors(folder)?;
+    let config = with_outputs(folder, config, &tensors)?;
+    outputs(&config)?;
     // Heads of other tasks also have tensors of this name.
     let is_other_head = architecture(folder)?
         .is_some_and(|name| name == "BertForTokenClassification" || name == "BertForMultipleChoice");
@@ -85,7 +91,7 @@ fn load_full_model(folder: &Path, compute: Compute, device: &Device) -> Result<L
         Some(_) => Model::FeatureHead(Box::new(load(&config, tensors, device)?)),
         None => Model::Linear(Box::new(load(&config, tensors, device)?)),
     };
-    Ok(LoadedModel { model, config, tokenizer: ModelTokenizer::open(folder)? })
+    Ok(LoadedModel { model, files: ModelFiles { config, ..files } })
 }
 
 /// The kind of outputs without a function.
@@ -114,19 +120,18 @@ impl Classifier {
     pub fn open(folder: &Path, options: ModelOptions<'_>) -> Result<Self, Error> {
         let device = options.device.open()?;
         let encoder = options.encoder;
-        let description = ModelDescription::read(folder)?;
-        let compute = options.compute(&description)?;
-        let LoadedModel { model, config, tokenizer } = if is_adapter_folder(folder) {
-            let LoadedModel { model, config, tokenizer } = load_adapted(folder, encoder, compute, &device)?;
-            LoadedModel { model: Model::Linear(Box::new(model)), config, tokenizer }
+        let compute = |description: &ModelDescription| options.compute(description);
+        let LoadedModel { model, files } = if is_adapter_folder(folder) {
+            let LoadedModel { model, files } = load_adapted(folder, encoder, compute, &device)?;
+            LoadedModel { model: Model::Linear(Box::new(model)), files }
         } else {
             check_encoder(folder, encoder)?;
             load_full_model(folder, compute, &device)?
         };
+        let ModelFiles { config, tokenizer, description } = files;
         let (names, kind) = outputs(&config)?;
         let default = DefaultLength::Trained(usize::MAX);
         let length = description.encoding_length(options.max_length, default, &config)?;
-        tokenizer.check_fits(&config)?;
         Ok(Self { model, tokenizer, names, kind, length, description, config, device })
     }
 
@@ -216,7 +221,7 @@ impl Classifier {
 
 /// Returns the names of the outputs, and whether they are classes; follows the rules of `transformers`.
 fn outputs(config: &BertConfig) -> Result<(Vec<String>, Kind), Error> {
-    let names = class_names(config)?;
+    let names = class_names(config);
     let refuse = |reason: String| Err(ModelError::Config { key: "problem_type".into(), reason }.into());
     let classes = Kind::Classification;
     match (config.problem_type.as_deref(), config.num_labels) {

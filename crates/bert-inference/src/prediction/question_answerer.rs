@@ -35,8 +35,8 @@ pub struct Answerer {
 
 impl Answerer {
     /// Opens a model folder. Lengths, and whether "no answer" is allowed, are taken from the model's description, else
-    /// from the defaults of `finetune --task squad`. If the sequence length differs from the fine-tuning's, a question
-    /// takes at most half of it.
+    /// from the defaults of `finetune --task squad`. If the sequence length differs from the fine-tuning's, or a question
+    /// would leave no room for the text, a question takes at most half of it.
     ///
     /// # Errors
     /// When the folder cannot be read, or the model has fewer positions than `options` asks for.
@@ -47,7 +47,7 @@ impl Answerer {
         let description = &finetuned.description;
         let length = finetuned.length.tokens;
         let mut windows = description.squad.windows(length);
-        if description.max_seq_length != Some(length) {
+        if description.max_seq_length != Some(length) || windows.max_query_length + 3 >= length {
             let half = (length / 2).saturating_sub(2).max(1);
             windows.max_query_length = windows.max_query_length.min(half);
         }

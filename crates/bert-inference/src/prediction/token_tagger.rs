@@ -57,7 +57,7 @@ impl Tagger {
     pub fn open(folder: &Path, options: ModelOptions<'_>) -> Result<Self, Error> {
         let finetuned: FinetunedModel<BertForTokenClassification> =
             FinetunedModel::open(folder, options, usize::MAX, LoadPolicy::WithoutPooler)?;
-        let names = class_names(&finetuned.config)?;
+        let names = class_names(&finetuned.config);
         Ok(Self { finetuned, names })
     }
 

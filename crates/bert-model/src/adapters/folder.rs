@@ -9,7 +9,6 @@
 //!
 //! The folder does not contain the encoder, which must be loaded separately.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde_json::{Map, Value, json};
@@ -54,8 +53,8 @@ pub struct AdapterFolder {
     pub name: Option<String>,
     /// The hidden size that the adapter was trained for.
     pub hidden_size: usize,
-    /// The class numbers by name, if the folder lists them.
-    pub label2id: Option<BTreeMap<String, usize>>,
+    /// The class names in the order of their numbers, if the folder lists them.
+    pub class_names: Option<Vec<String>>,
     /// The folder of the encoder, as recorded in the adapter's folder.
     pub base: Option<String>,
     path: std::path::PathBuf,
@@ -160,7 +159,7 @@ fn read_peft(dir: &Path, config: &Map<String, Value>) -> Result<AdapterFolder, E
     let hidden_size = shape.last().copied().unwrap_or_default();
     let base = base_of(config);
     let path = dir.to_path_buf();
-    Ok(AdapterFolder { adapter, name: None, hidden_size, label2id: None, base, path, tensors })
+    Ok(AdapterFolder { adapter, name: None, hidden_size, class_names: None, base, path, tensors })
 }
 
 fn read_library(dir: &Path, config: &Map<String, Value>) -> Result<AdapterFolder, Error> {
@@ -175,17 +174,32 @@ fn read_library(dir: &Path, config: &Map<String, Value>) -> Result<AdapterFolder
     let tensors = read_weights(dir, WEIGHTS, "pytorch_adapter.bin")?;
     let mut tensors =
         rename_tensors(tensors, |published| adapters_library_format::from_library_name(published, name));
-    let mut label2id = None;
+    let mut class_names = None;
     if dir.join(HEAD_CONFIG).is_file() {
         let head = read_json(dir, HEAD_CONFIG)?;
         let labels = head.get("label2id").filter(|labels| !labels.is_null());
         let labels = labels.or_else(|| head.get("config")?.get("label2id"));
-        label2id = labels.and_then(|labels| serde_json::from_value(labels.clone()).ok());
+        class_names = labels.map(names_in_order).transpose()?;
     }
     tensors.extend(read_head(dir)?);
     let name = Some(name.to_string());
     let path = dir.to_path_buf();
-    Ok(AdapterFolder { adapter, name, hidden_size, label2id, base: base_of(config), path, tensors })
+    Ok(AdapterFolder { adapter, name, hidden_size, class_names, base: base_of(config), path, tensors })
+}
+
+/// Returns the names of a map of names to the numbers from 0, in the order of their numbers.
+fn names_in_order(label2id: &Value) -> Result<Vec<String>, Error> {
+    let wrong =
+        || adapter_config_error("label2id", format!("is {label2id}, not a map of names to numbers from 0"));
+    let mut names: Vec<(u64, &String)> = label2id
+        .as_object()
+        .ok_or_else(wrong)?
+        .iter()
+        .map(|(name, number)| Ok((number.as_u64().ok_or_else(wrong)?, name)))
+        .collect::<Result<_, Error>>()?;
+    names.sort_unstable();
+    let in_order = (0..).zip(&names).all(|(number, (found, _))| number == *found);
+    if in_order { Ok(names.into_iter().map(|(_, name)| name.clone()).collect()) } else { Err(wrong()) }
 }
 
 /// Returns the adapter's name from a configuration of the library.

@@ -153,6 +153,7 @@ fn reject_other_models(json: &Map<String, Value>) -> Result<(), Error> {
     };
     reject("model_type", &|v| v == "bert" || v == OWN_MODEL_TYPE, "\"bert\"")?;
     reject("position_embedding_type", &|v| v == "absolute", "\"absolute\"")?;
+    reject("pruned_heads", &|v| v.as_object().is_some_and(Map::is_empty), "{}")?;
     reject("is_decoder", &|v| v == false, "false")?;
     reject("add_cross_attention", &|v| v == false, "false")
 }

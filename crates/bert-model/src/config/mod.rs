@@ -119,6 +119,9 @@ pub struct BertConfig {
     pub extra: Map<String, Value>,
 }
 
+/// Keys with the function of the logits: of `transformers`, of older and of current cross-encoders.
+const FUNCTION_KEYS: [&str; 3] =
+    ["function_to_apply", "sbert_ce_default_activation_function", "sentence_transformers"];
 /// The maximum value of any size.
 const MAX_SIZE: usize = 1 << 24;
 /// The maximum number of parameters, a hundred times BERT-large. A damaged or malicious file may ask for more.
@@ -152,14 +155,22 @@ impl BertConfig {
         }
     }
 
+    /// Returns this configuration without the labels and the function of the logits of a head.
+    #[must_use]
+    pub fn without_outputs(mut self) -> Self {
+        FUNCTION_KEYS.iter().for_each(|key| drop(self.extra.remove(*key)));
+        Self { num_labels: 2, id2label: None, label2id: None, problem_type: None, ..self }
+    }
+
     /// Returns this configuration with a classifier over these labels.
-    pub fn with_labels(mut self, labels: &[impl AsRef<str>]) -> Self {
+    pub fn with_labels(self, labels: &[impl AsRef<str>]) -> Self {
+        let mut config = self.without_outputs();
         let named = || labels.iter().map(|label| label.as_ref().to_string()).enumerate();
-        self.num_labels = labels.len();
-        self.id2label = Some(named().collect());
-        self.label2id = Some(named().map(|(id, label)| (label, id)).collect());
-        self.problem_type = Some("single_label_classification".into());
-        self
+        config.num_labels = labels.len();
+        config.id2label = Some(named().collect());
+        config.label2id = Some(named().map(|(id, label)| (label, id)).collect());
+        config.problem_type = Some("single_label_classification".into());
+        config
     }
 
     /// Returns this configuration with one regression output.
@@ -239,17 +250,38 @@ impl BertConfig {
         Ok(())
     }
 
+    /// Checks that the labels have the numbers from 0 and different names, and that `label2id` agrees. It may have other
+    /// names: `transformers` leaves its default names there if only `id2label` is set.
     fn validate_labels(&self) -> Result<(), Error> {
-        match &self.id2label {
-            Some(names) if names.len() != self.num_labels => Err(config_error(
-                "id2label",
-                format!("names {} labels, but there are {}", names.len(), self.num_labels),
-            )),
-            Some(names) if !names.keys().copied().eq(0..self.num_labels) => {
-                Err(config_error("id2label", "must number the labels from 0 without gaps"))
-            }
-            _ => Ok(()),
+        let Some(names) = &self.id2label else {
+            return match self.label2id {
+                None => Ok(()),
+                Some(_) => Err(config_error("id2label", "is missing, but `label2id` numbers labels")),
+            };
+        };
+        if names.len() != self.num_labels {
+            let reason = format!("names {} labels, but `num_labels` is {}", names.len(), self.num_labels);
+            return Err(config_error("id2label", reason));
         }
+        if !names.keys().copied().eq(0..self.num_labels) {
+            return Err(config_error("id2label", "must number the labels from 0 without gaps"));
+        }
+        let mut numbers = BTreeMap::new();
+        for (number, name) in names {
+            if let Some(first) = numbers.insert(name, number) {
+                let reason = format!(
+                    "gives the name {name:?} to the labels {first} and {number}; give every label its own name"
+                );
+                return Err(config_error("id2label", reason));
+            }
+        }
+        for (name, number) in self.label2id.iter().flatten() {
+            if let Some(other) = numbers.get(name).filter(|other| **other != number) {
+                let reason = format!("numbers {name:?} {number}, but `id2label` numbers it {other}");
+                return Err(config_error("label2id", reason));
+            }
+        }
+        Ok(())
     }
 
     /// Returns the dropout probability before the classifier.

@@ -5,7 +5,7 @@ use burn::tensor::Device;
 use crate::checkpoint::load::{CurrentTensors, compare_with_parameters, current_names};
 use crate::checkpoint::parameter_names::{NamedTensors, canonical, named_parameters, rename_tensors};
 use crate::config::BertConfig;
-use crate::error::Error;
+use crate::error::{Error, LoadReport};
 use crate::models::architecture::Architecture;
 use crate::models::feature_head::BertWithFeatureHead;
 use crate::models::pretraining::BertForPreTraining;
@@ -71,6 +71,20 @@ impl FolderContents {
         })
     }
 
+    /// Compares tensors like [`Self::new`], and rejects a checkpoint without a usable encoder.
+    ///
+    /// # Errors
+    /// [`Error::DuplicateTensor`], [`Error::TensorMismatch`].
+    pub fn usable(config: &BertConfig, tensors: NamedTensors) -> Result<Self, Error> {
+        let contents = Self::new(config, tensors)?;
+        if contents.is_usable() {
+            return Ok(contents);
+        }
+        let unexpected = contents.other_layers();
+        let Self { missing_encoder: missing, misshapen, .. } = contents;
+        Err(Error::TensorMismatch(LoadReport { missing, misshapen, unexpected }))
+    }
+
     /// Returns whether the checkpoint has the masked-LM head, tied to the word embeddings.
     pub fn has_masked_lm(&self) -> bool {
         !self.has_untied_decoder && !self.lacks(MASKED_LM)
@@ -91,9 +105,14 @@ impl FolderContents {
         self.tensors.contains_key(ANSWERS)
     }
 
-    /// Returns whether the encoder is complete and every known tensor has the shape of the configuration.
+    /// Returns whether the encoder has exactly the layers of the configuration, and every known tensor its shape.
     pub fn is_usable(&self) -> bool {
-        self.missing_encoder.is_empty() && self.misshapen.is_empty()
+        self.missing_encoder.is_empty() && self.misshapen.is_empty() && self.other_layers().is_empty()
+    }
+
+    /// Returns the tensors of layers that the configuration does not have.
+    pub fn other_layers(&self) -> Vec<String> {
+        self.unknown.iter().filter(|name| name.contains("encoder.layer.")).cloned().collect()
     }
 
     fn lacks(&self, part: &str) -> bool {

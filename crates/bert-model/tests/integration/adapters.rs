@@ -319,7 +319,7 @@ fn flexible_prediction_head_is_read() {
         json!({ "head_type": "classification", "layers": 1, "label2id": config["label2id"].take() });
     write_json(dir.path(), "head_config.json", &config);
     let folder = read_adapter(dir.path()).unwrap();
-    assert_eq!(folder.label2id.as_ref().map(|labels| labels["perhaps"]), Some(2));
+    assert_eq!(folder.class_names.as_ref().map(|names| names[2].as_str()), Some("perhaps"));
     assert_eq!(to_named_tensors(&folder.apply(base(&device())).unwrap()), to_named_tensors(&model));
 }
 

@@ -84,6 +84,7 @@ fn unsupported_config_values_name_the_key() {
         ("model_type", json!("roberta")),
         ("position_embedding_type", json!("relative_key")),
         ("is_decoder", json!(true)),
+        ("pruned_heads", json!({"0": [1]})),
         ("add_cross_attention", json!(true)),
         ("vocab_size", json!(null)),
         ("vocab_size", json!(-3)),
@@ -98,6 +99,8 @@ fn unsupported_config_values_name_the_key() {
         ("pad_token_id", json!(100)),
         ("id2label", json!({"0": "a", "2": "b"})),
         ("id2label", json!(["a"])),
+        ("id2label", json!({"0": "a", "1": "a"})),
+        ("num_labels", json!("two")),
     ];
     for (key, value) in wrong {
         let mut json = minimal();
@@ -106,6 +109,40 @@ fn unsupported_config_values_name_the_key() {
         assert_eq!(error.exit_code(), 4);
         assert!(matches!(&error, Error::Config { key: k, .. } if k == key), "{key} {value}: {error}");
         assert!(error.to_string().contains(key), "{error}");
+    }
+}
+
+#[test]
+fn labels_replace_the_outputs_of_another_head() {
+    let regression = BertConfig::from_json(minimal()).unwrap().with_regression();
+    assert_eq!(regression.extra["function_to_apply"], "none");
+    let classes = regression.clone().with_labels(&["no", "yes"]);
+    assert!(classes.extra.get("function_to_apply").is_none() && classes.num_labels == 2);
+    let plain = regression.without_outputs();
+    assert_eq!(plain, BertConfig::from_json(minimal()).unwrap());
+}
+
+#[test]
+fn labels_and_their_numbers_agree() {
+    let read = |keys: &[(&str, Value)]| {
+        let mut json = minimal();
+        json.extend(keys.iter().map(|(key, value)| ((*key).to_string(), value.clone())));
+        BertConfig::from_json(json)
+    };
+    let names = ("id2label", json!({"0": "no", "1": "yes"}));
+    for label2id in [json!({"no": 0, "yes": 1}), json!({"LABEL_0": 0, "LABEL_1": 1})] {
+        assert!(read(&[names.clone(), ("label2id", label2id)]).is_ok());
+    }
+    for (keys, expected) in [
+        (vec![names.clone(), ("num_labels", json!(3))], "names 2 labels, but `num_labels` is 3"),
+        (
+            vec![names, ("label2id", json!({"no": 1, "yes": 0}))],
+            "numbers \"no\" 1, but `id2label` numbers it 0",
+        ),
+        (vec![("label2id", json!({"no": 0, "yes": 1}))], "`id2label` is missing"),
+    ] {
+        let error = read(&keys).unwrap_err().to_string();
+        assert!(error.contains(expected), "{error}");
     }
 }
 

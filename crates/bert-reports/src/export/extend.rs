@@ -4,13 +4,14 @@ use std::path::Path;
 
 use bert_data::make_vocab::{AddedPiece, ExtendedVocabulary};
 use bert_inference::compute::device::DeviceName;
-use bert_inference::encoding::model_tokenizer::ModelTokenizer;
-use bert_inference::{Error, ModelDescription};
+use bert_inference::model_dir::loaded_model::with_outputs;
+use bert_inference::{Error, ModelFiles};
 use bert_model::{
-    Architecture, BertConfig, BertModel, FolderContents, FolderTokenizer, LoadReport, NamedTensors, Snapshot,
-    named_tensors_to_bytes, read_pretrained_config, read_pretrained_tensors,
+    Architecture, BertConfig, BertModel, FolderContents, FolderTokenizer, NamedTensors, Snapshot,
+    named_tensors_to_bytes, read_pretrained_tensors,
 };
 
+use crate::export::class;
 use crate::export::import::write_folder;
 
 /// The initial embedding of a new piece.
@@ -40,16 +41,13 @@ pub fn extend_model(
     rows: NewRows,
     seed: u64,
 ) -> Result<usize, Error> {
-    let mut config = read_pretrained_config(folder)?;
-    let contents = FolderContents::new(&config, read_pretrained_tensors(folder)?)?;
-    if !contents.is_usable() {
-        let FolderContents { missing_encoder: missing, misshapen, .. } = contents;
-        let report = LoadReport { missing, misshapen, unexpected: vec![] };
-        return Err(bert_model::Error::TensorMismatch(report).into());
-    }
-    let tokenizer = ModelTokenizer::open(folder)?;
+    let ModelFiles { config, tokenizer, description } = ModelFiles::open(folder)?;
+    let tensors = read_pretrained_tensors(folder)?;
+    let mut config = with_outputs(folder, config, &tensors)?;
+    let contents = FolderContents::usable(&config, tensors)?;
+    let class = class(folder, &contents)?;
+    let mut tensors = contents.tensors;
     let old_words = tokenizer.vocabulary.len();
-    let FolderContents { class, mut tensors, .. } = contents;
     config.vocab_size = config.vocab_size.max(extended.tokens.len());
     for name in names_of_rows(&tensors) {
         let (shape, values) = tensors.get_mut(&name).expect("a name of this map");
@@ -62,7 +60,6 @@ pub fn extend_model(
         let table = Table { width, old_words, random };
         table.extend(values, &extended.added, rows);
     }
-    let description = ModelDescription::read(folder)?;
     let words =
         FolderTokenizer { words: &extended.tokens, ..description.tokenizer_files(&tokenizer, &config) };
     let files = words.files()?;

@@ -5,16 +5,17 @@ use std::path::{Path, PathBuf};
 use bert_data::PartialSettings;
 use bert_inference::compute::device::DeviceName;
 use bert_inference::encoding::model_tokenizer::ModelTokenizer;
+use bert_inference::model_dir::loaded_model::with_outputs;
 use bert_inference::model_dir::model_folder::no_such_folder;
 use bert_inference::{Error, ModelDescription};
 use bert_model::{
-    Architecture, BertConfig, BertForPreTraining, FolderContents, LoadPolicy, LoadReport, NamedTensors,
-    Snapshot, WEIGHTS, WeightsFiles, find_config, find_weights, load_named_tensors,
+    Architecture, BertConfig, BertForPreTraining, FolderContents, LoadPolicy, NamedTensors, Snapshot,
+    WEIGHTS, WeightsFiles, find_config, find_weights, load_named_tensors,
 };
 use bert_storage::{Disk, StagedFolder};
 use bert_training::run_dir::incomplete_output::OutputGuard;
 
-use crate::export::{CONTENTS, HINT, WeightType, described};
+use crate::export::{CONTENTS, HINT, WeightType, class, described};
 
 /// Options of an import.
 #[derive(Clone, Debug, Default)]
@@ -69,33 +70,20 @@ pub fn import(source: &Path, target: &Path, how: &Import) -> Result<Imported, Er
     let Some(config_file) = how.config.clone().or_else(|| find_config(folder)) else {
         return Err(bert_model::Error::MissingFile { path: folder.into(), file: "config.json" }.into());
     };
-    let mut config = BertConfig::read(config_file)?;
-    let description = ModelDescription::read(folder)?;
+    let config = BertConfig::read(config_file)?;
     let tokenizer = match &how.vocab {
         Some(vocab) => Some(ModelTokenizer::from_vocabulary(vocab, how.settings)?),
-        None if ModelTokenizer::find(folder)?.is_some() => {
-            Some(ModelTokenizer::from_vocabulary(folder, how.settings)?)
-        }
-        None => None,
+        None => ModelTokenizer::find_with(folder, how.settings)?,
     };
-    if let Some(tokenizer) = &tokenizer {
-        tokenizer.check_fits(&config)?;
-    }
-    let contents = FolderContents::new(&config, weights.read()?)?;
-    if !contents.is_usable() {
-        let FolderContents { missing_encoder: missing, misshapen, .. } = contents;
-        return Err(
-            bert_model::Error::TensorMismatch(LoadReport { missing, misshapen, unexpected: vec![] }).into()
-        );
-    }
-    if let Some(labels) =
-        contents.labels.filter(|labels| config.num_labels != *labels && config.id2label.is_none())
-    {
-        config.num_labels = labels;
-    }
+    let mut description = ModelDescription::read(folder, &config, tokenizer.as_ref())?;
+    let tensors = weights.read()?;
+    let config = with_outputs(folder, config, &tensors)?;
+    let mut contents = FolderContents::usable(&config, tensors)?;
+    contents.class = class(folder, &contents)?;
     let mut model = Converted::new(contents);
     if let Some(seed) = how.fresh_heads {
         model = model.with_heads(&config, seed)?;
+        description.task = None;
     }
     let words = tokenizer.as_ref().map(|tokenizer| tokenizer.vocabulary.len());
     let files = match &tokenizer {

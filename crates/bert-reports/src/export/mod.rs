@@ -17,12 +17,12 @@ use std::path::Path;
 use bert_inference::compute::device::DeviceName;
 use bert_inference::encoding::model_tokenizer::ModelTokenizer;
 use bert_inference::model_dir::json_file::{exists, read_json};
-use bert_inference::model_dir::loaded_model::load_encoder;
-use bert_inference::{Error, ModelDescription, Pooling};
+use bert_inference::model_dir::loaded_model::{LoadedModel, architecture, load_encoder, with_outputs};
+use bert_inference::{Error, ModelDescription, ModelFiles, Pooling};
 use bert_model::{
-    Architecture, BertConfig, BertForPreTraining, DESCRIPTION, FolderTokenizer, NamedTensors, WEIGHTS,
-    named_tensors_from_bytes, named_tensors_to_bf16_bytes, named_tensors_to_bytes,
-    named_tensors_to_f16_bytes, read_pretrained_config, read_pretrained_tensors, save_pretrained,
+    Architecture, BertConfig, BertForPreTraining, DESCRIPTION, FolderContents, FolderTokenizer, NamedTensors,
+    WEIGHTS, named_tensors_from_bytes, named_tensors_to_bf16_bytes, named_tensors_to_bytes,
+    named_tensors_to_f16_bytes, read_pretrained_tensors, save_pretrained,
 };
 use bert_storage::{Disk, FileSystem, StagedFolder, check_writable};
 use bert_training::initialization::FreshWeights;
@@ -48,8 +48,9 @@ const FILES: [&str; 8] = [
     "config.json",
 ];
 
-/// The settings of the tokenizer, with the maximum length.
+/// The files of the tokenizer with the maximum length.
 const TOKENIZER_CONFIG: &str = "tokenizer_config.json";
+const TOKENIZER: &str = "tokenizer.json";
 
 const CONTENTS: Contents = Contents {
     last: "config.json",
@@ -120,24 +121,29 @@ pub fn export_on(files: &dyn FileSystem, folder: &Path, target: &Path, how: &Exp
                 .to_string();
         return Err(Error::Configuration { flag, reason });
     }
-    let description = ModelDescription::read(folder)?;
+    let ModelFiles { config, tokenizer, description } = ModelFiles::find(folder)?;
     let sentences = SentenceFiles::new(folder, &description, how.sentence_transformers, how.pooling)?;
+    let pooling = sentences.as_ref().map(|sentences| sentences.pooling);
+    let description = ModelDescription { pooling, ..description };
     if how.encoder_only {
-        let (model, config) = load_encoder(folder, &DeviceName::default().open()?)?;
-        let text = ModelTokenizer::open(folder)?;
+        let LoadedModel { model, files: read } = load_encoder(folder, &DeviceName::default().open()?)?;
         let has_pooler = read_pretrained_tensors(folder)?.keys().any(|name| name.contains(POOLER));
         let form = Form { weight_type: how.weight_type, has_pooler };
         let unfinished = begin(files, target, card)?;
-        let description = sentences.map_or(Ok(description.clone()), |sentences| {
-            sentences.write(&unfinished.folder, &config, &description)
-        })?;
-        return save(unfinished, &model, &config, &description.tokenizer_files(&text, &config), form);
+        if let Some(sentences) = sentences {
+            sentences.write(&unfinished.folder, &config, &description)?;
+        }
+        let vocabulary = description.tokenizer_files(&read.tokenizer, &config);
+        return save(unfinished, &model, &config, &vocabulary, form);
     }
     // Read all tensors first, so that a damaged one is found before anything is written.
     let tensors = read_pretrained_tensors(folder)?;
+    let config = with_outputs(folder, config, &tensors)?;
+    // Shapes are enough to compare.
+    let shapes = tensors.iter().map(|(name, (shape, _))| (name.clone(), (shape.clone(), Vec::new())));
+    FolderContents::usable(&config, shapes.collect())?;
     let has_card = card.is_some();
-    let config = read_pretrained_config(folder)?;
-    let made = made_files(folder, &description, &config)?;
+    let made = made_files(folder, &description, &config, tokenizer.as_ref())?;
     let unfinished = begin(files, target, card)?;
     if let Some(sentences) = sentences {
         sentences.write(&unfinished.folder, &config, &description)?;
@@ -165,29 +171,45 @@ pub fn check_export_folder(target: &Path) -> Result<(), Error> {
     Ok(check_writable(&Disk, target)?)
 }
 
-/// Returns the files that are made rather than copied: the description, the tokenizer's configuration with the length of
-/// the description, and the tokenizer files that a folder lacks, for example `vocab.txt`, which `transformers` may not
+/// Returns the files that are made rather than copied: the description, the tokenizer's files with the length of the
+/// description, and the tokenizer files that a folder lacks, for example `vocab.txt`, which `transformers` may not
 /// write.
 fn made_files(
     folder: &Path,
     description: &ModelDescription,
     config: &BertConfig,
+    tokenizer: Option<&ModelTokenizer>,
 ) -> Result<Vec<(&'static str, Vec<u8>)>, Error> {
-    let Some(text) = ModelTokenizer::find(folder)? else { return Ok(described(description)) };
-    let vocabulary = description.tokenizer_files(&text, config);
+    let Some(text) = tokenizer else { return Ok(described(description)) };
+    let vocabulary = description.tokenizer_files(text, config);
     let max_length = vocabulary.max_length;
     let mut made = Vec::new();
     for (name, bytes) in vocabulary.files()? {
         let from = folder.join(name);
         if name == DESCRIPTION || !exists(&from)? {
             made.push((name, bytes));
-        } else if name == TOKENIZER_CONFIG {
+        } else if [TOKENIZER_CONFIG, TOKENIZER].contains(&name) {
             let mut settings = read_json(&from)?;
-            settings["model_max_length"] = max_length.into();
-            made.push((name, format!("{settings:#}\n").into_bytes()));
+            let length = match name {
+                TOKENIZER => settings.pointer_mut("/truncation/max_length"),
+                _ => Some(&mut settings["model_max_length"]),
+            };
+            if let Some(length) = length.filter(|length| **length != max_length) {
+                *length = max_length.into();
+                made.push((name, format!("{settings:#}\n").into_bytes()));
+            }
         }
     }
     Ok(made)
+}
+
+/// Returns the class of a model. Tags and choices have the same tensors as classes of texts; only the configuration tells
+/// them apart.
+fn class(folder: &Path, contents: &FolderContents) -> Result<&'static str, Error> {
+    let stated = architecture(folder)?;
+    let alike = ["BertForTokenClassification", "BertForMultipleChoice"];
+    let stated = alike.into_iter().find(|class| stated.as_deref() == Some(class));
+    Ok(stated.filter(|_| contents.labels.is_some()).unwrap_or(contents.class))
 }
 
 /// Returns statements for a card whose model has the name of the exported folder, unless they name it.

@@ -21,7 +21,7 @@ const NORMALIZE: &str = "2_Normalize";
 
 /// The modules of a model of sentences.
 pub(super) struct SentenceFiles {
-    pooling: Pooling,
+    pub(super) pooling: Pooling,
     /// The settings of the source.
     settings: Option<Value>,
 }
@@ -52,8 +52,7 @@ impl SentenceFiles {
         Ok(Some(Self { pooling, settings }))
     }
 
-    /// Writes the list of modules, the maximum length, the settings and the modules. Returns the description with the
-    /// pooling of the export.
+    /// Writes the list of modules, the maximum length, the settings and the modules.
     ///
     /// # Errors
     /// When a file cannot be written.
@@ -62,7 +61,7 @@ impl SentenceFiles {
         folder: &StagedFolder<'_>,
         config: &BertConfig,
         description: &ModelDescription,
-    ) -> Result<ModelDescription, Error> {
+    ) -> Result<(), Error> {
         let module = |index: usize, path: &str, class: &str| {
             json!({
                 "idx": index, "name": index.to_string(), "path": path,
@@ -75,7 +74,7 @@ impl SentenceFiles {
         }
         folder.write_json("modules.json", &modules)?;
         let positions = config.max_position_embeddings;
-        let length = description.max_seq_length.unwrap_or(positions).min(positions);
+        let length = description.max_seq_length.unwrap_or(positions);
         let length = json!({ "max_seq_length": length, "do_lower_case": false });
         folder.write_json("sentence_bert_config.json", &length)?;
         let settings = self.settings.unwrap_or_else(
@@ -99,7 +98,6 @@ impl SentenceFiles {
             "pooling_mode_max_tokens": false,
             "pooling_mode_mean_sqrt_len_tokens": false,
         });
-        write(POOLING, settings)?;
-        Ok(ModelDescription { pooling: Some(pooling), ..description.clone() })
+        write(POOLING, settings)
     }
 }

@@ -4,9 +4,11 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use bert_inference::encoding::model_tokenizer::ModelTokenizer;
-use bert_inference::{Error, ModelDescription, Pooling};
-use bert_model::{BertConfig, FolderContents, find_weights, read_pretrained_config};
+use bert_inference::{Error, ModelDescription, ModelFiles, ModelOptions, Pooling, Predictor};
+use bert_model::{FolderContents, find_weights};
 use serde::Serialize;
+
+use crate::export::class;
 
 /// The use of a folder by some commands.
 #[derive(Clone, Debug, Serialize)]
@@ -53,36 +55,41 @@ pub struct FolderUses {
 /// # Errors
 /// When the folder has no configuration or no weights, or they cannot be read.
 pub fn folder_uses(folder: &Path) -> Result<FolderUses, Error> {
-    let config = read_pretrained_config(folder)?;
+    let files = ModelFiles::find(folder)?;
     let weights = find_weights(folder)?;
-    let contents = FolderContents::new(&config, weights.read()?)?;
-    let tokenizer = ModelTokenizer::find(folder)?;
+    let contents = FolderContents::new(&files.config, weights.read()?)?;
+    let uses = uses(folder, &contents, &files);
+    let ModelFiles { config, tokenizer, description } = files;
     Ok(FolderUses {
         folder: folder.into(),
         form: weights.form.to_string(),
-        class: contents.class,
+        class: class(folder, &contents)?,
         parameters: contents.tensors.values().map(|(_, values)| values.len()).sum(),
         layers: config.num_hidden_layers,
         hidden_size: config.hidden_size,
         vocab_size: config.vocab_size,
         words: tokenizer.map(|tokenizer| tokenizer.vocabulary.len()),
-        description: ModelDescription::read(folder)?,
+        description,
         positions: config.max_position_embeddings,
-        uses: uses(&contents, &config),
+        uses,
         unknown: contents.unknown,
     })
 }
 
-fn uses(contents: &FolderContents, config: &BertConfig) -> Vec<FolderUse> {
+fn uses(
+    folder: &Path,
+    contents: &FolderContents,
+    files: &ModelFiles<Option<ModelTokenizer>>,
+) -> Vec<FolderUse> {
+    let ModelFiles { config, tokenizer, description } = files;
     let row = |commands, problem: Option<String>, state: &str| FolderUse {
         commands,
         ready: problem.is_none(),
         state: problem.unwrap_or_else(|| state.to_string()),
     };
-    let encoder = (!contents.is_usable()).then(|| {
-        let names = contents.missing_encoder.iter().chain(contents.misshapen.iter().map(|(name, ..)| name));
-        format!("no: {} tensors of the encoder are missing or have another shape", names.count())
-    });
+    let encoder = unusable_encoder(contents);
+    let no_texts = tokenizer.is_none().then(|| "no: the folder has no tokenizer files".to_string());
+    let texts_read = encoder.clone().or(no_texts);
     let decoder = match (contents.has_untied_decoder, contents.has_masked_lm()) {
         (true, _) => Some("no: the decoder is not tied to the word embeddings".to_string()),
         (false, true) => None,
@@ -105,22 +112,49 @@ fn uses(contents: &FolderContents, config: &BertConfig) -> Vec<FolderUse> {
     });
     let has_pairs = config.type_vocab_size > 1;
     let texts = if has_pairs { "yes" } else { "yes, for single texts: the model has one segment" };
+    let instances = if has_pairs { "yes" } else { "with data of --nsp off: the model has one segment" };
     let pooler = if contents.has_pooler() { "" } else { "; the pooler is initialized at random" };
     let finetune = format!("{texts}{pooler}");
-    let predict = match (contents.labels, contents.has_answers()) {
-        (_, true) => Ok("answers questions".to_string()),
-        (Some(labels), false) => Ok(format!("{labels} labels")),
-        (None, false) => Err("no: the folder has no head of a task; fine-tune it first".to_string()),
+    let answers = answers(folder, contents);
+    let is_of_sentences = description.pooling.is_some() || !description.other_modules.is_empty();
+    let no_pooling = description.pooling_of_texts().err().map(|error| format!("no: {error}"));
+    let vectors = row("features --pooling model", texts_read.clone().or(no_pooling), texts);
+    let mut rows = vec![
+        row("finetune", texts_read.clone(), &finetune),
+        row("bert features, attention", texts_read.clone(), texts),
+        row("bert fill-mask", texts_read.clone().or(masked_lm), texts),
+        row("bert evaluate", both.clone(), instances),
+        row("pretrain --init-checkpoint", fresh.or(both), instances),
+        row("bert predict", texts_read.or(answers.clone().err()), &answers.unwrap_or_default()),
+    ];
+    rows.extend(is_of_sentences.then_some(vectors));
+    rows
+}
+
+/// Returns the answers of a head, or the reason why there are none. The predictor itself decides about a head.
+fn answers(folder: &Path, contents: &FolderContents) -> Result<String, String> {
+    let answers = match (contents.labels, contents.has_answers()) {
+        (_, true) => "answers questions".to_string(),
+        (Some(labels), false) => format!("{labels} labels"),
+        (None, false) => return Err("no: the folder has no head of a task; fine-tune it first".to_string()),
     };
-    let head = predict.clone().unwrap_or_default();
-    vec![
-        row("finetune", encoder.clone(), &finetune),
-        row("bert features, attention", encoder.clone(), texts),
-        row("bert fill-mask", masked_lm, texts),
-        row("bert evaluate", both.clone(), "yes"),
-        row("pretrain --init-checkpoint", fresh.or(both), "yes"),
-        row("bert predict", encoder.or(predict.err()), &head),
-    ]
+    let opened = Predictor::open(folder, ModelOptions::default());
+    opened.map(|_| answers).map_err(|error| format!("no: {error}"))
+}
+
+/// Returns the reason why the encoder cannot be loaded, if there is one.
+fn unusable_encoder(contents: &FolderContents) -> Option<String> {
+    let FolderContents { missing_encoder, misshapen, unknown, .. } = contents;
+    let wrong = missing_encoder.len() + misshapen.len() + contents.other_layers().len();
+    // Unknown tensors of the pre-training heads are left out without the heads.
+    let others = unknown.iter().filter(|name| !name.starts_with("cls.")).count();
+    match (wrong, others) {
+        (0, 0) => None,
+        (0, _) => Some(format!("no: {others} tensors are unknown; `bert import` leaves them out")),
+        _ => {
+            Some(format!("no: {wrong} tensors of the encoder are missing, superfluous or have another shape"))
+        }
+    }
 }
 
 impl fmt::Display for FolderUses {
@@ -136,7 +170,10 @@ impl fmt::Display for FolderUses {
             self.parameters
         )?;
         if let Some(length) = self.description.max_seq_length {
-            writeln!(f, "texts are cut to {} tokens", length.min(self.positions))?;
+            writeln!(f, "texts are cut to {length} tokens")?;
+        }
+        if let Some(remark) = &self.description.length_remark {
+            writeln!(f, "{remark}")?;
         }
         if let Some(trained) = self.description.trained_positions {
             writeln!(f, "{trained} of {} positions were trained", self.positions)?;

@@ -5,9 +5,8 @@
 
 use std::path::Path;
 
-use bert_inference::Error;
-use bert_inference::encoding::model_tokenizer::ModelTokenizer;
 use bert_inference::pretrained_heads::{Heads, load_pretraining};
+use bert_inference::{Error, ModelFiles};
 use bert_model::{Architecture, BertConfig, BertForPreTraining, BertModel};
 use burn::tensor::Device;
 use serde::{Deserialize, Serialize};
@@ -42,7 +41,7 @@ impl ForgettingTest {
     /// [`Error::Mismatch`] when the data was made with another vocabulary; when a file cannot be read.
     pub fn open(checkpoint: &Path, config: &BertConfig, data: &Path, device: &Device) -> Result<Self, Error> {
         let text = DataLoader::open(data, 0)?;
-        text.check_fits(config, ModelTokenizer::find(checkpoint)?.as_ref())?;
+        text.check_fits(config, ModelFiles::find(checkpoint)?.tokenizer.as_ref())?;
         let hint = "--forgetting-data needs a checkpoint with a masked-LM head";
         let pretrained = load_pretraining(config, checkpoint, Heads::MaskedLm, hint, 0, device)?.model;
         Ok(Self { pretrained, text, device: device.clone() })

@@ -3,9 +3,7 @@
 use std::path::Path;
 
 use bert_data::StoredRows;
-use bert_inference::encoding::model_tokenizer::ModelTokenizer;
-use bert_inference::{Error, MaskedWord, Probe, Prober, Replacement, Subject};
-use bert_model::read_pretrained_config;
+use bert_inference::{Error, MaskedWord, ModelFiles, Probe, Prober, Replacement, Subject};
 use bert_tasks::EncodedPair;
 
 use crate::data_loader::DataLoader;
@@ -22,9 +20,9 @@ pub fn probe_instances(
     replacements: &[Replacement],
 ) -> Result<Vec<Probe>, Error> {
     prober.require_masks()?;
-    let config = read_pretrained_config(folder)?;
+    let ModelFiles { config, tokenizer, .. } = ModelFiles::open(folder)?;
     let loader = DataLoader::open(data, 0)?;
-    loader.check_fits(&config, Some(&ModelTokenizer::open(folder)?))?;
+    loader.check_fits(&config, Some(&tokenizer))?;
     let mut rows = StoredRows::new(loader.data());
     let mut probes = Vec::new();
     for index in 0..instances.min(rows.len()) {

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use bert_inference::encoding::model_tokenizer::ModelTokenizer;
-use bert_inference::{Error as TrainerError, StopFlag};
+use bert_inference::{Error as TrainerError, ModelFiles, StopFlag};
 use bert_model::{LoadPolicy, load_named_tensors, read_pretrained_tensors};
 use bert_storage::digest_bytes;
 use bert_training::optimizer::Optimizer;
@@ -150,7 +150,7 @@ impl Setup {
         let vocabulary = |path: &Path| ModelTokenizer::from_vocabulary(path, Default::default());
         let source = match (&config.source_vocab, bert_folder) {
             (Some(path), _) => vocabulary(path)?,
-            (None, Some(folder)) => ModelTokenizer::open(folder)?,
+            (None, Some(folder)) => ModelFiles::open(folder)?.tokenizer,
             (None, None) => panic!("a model without --source-vocab needs a BERT folder"),
         };
         let target = vocabulary(&config.target_vocab)?;

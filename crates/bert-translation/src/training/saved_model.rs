@@ -6,10 +6,10 @@
 use std::path::Path;
 
 use bert_inference::encoding::model_tokenizer::ModelTokenizer;
-use bert_inference::{DefaultLength, ModelDescription};
+use bert_inference::{DefaultLength, ModelFiles};
 use bert_model::{
     Architecture, BertConfig, BertModel, LoadPolicy, load_named_tensors, load_pretrained_weights,
-    read_pretrained_config, read_pretrained_tensors,
+    read_pretrained_tensors,
 };
 use burn::module::Module;
 use burn::tensor::Device;
@@ -42,12 +42,9 @@ pub(crate) struct FrozenBert {
 impl FrozenBert {
     /// Loads the encoder of a model folder.
     pub(crate) fn open(folder: &Path, max_length: usize, device: &Device) -> Result<Self, Error> {
-        let config = read_pretrained_config(folder)?;
-        config.validate()?;
-        let tokenizer = ModelTokenizer::open(folder)?;
-        tokenizer.check_fits(&config)?;
+        let ModelFiles { config, tokenizer, description } = ModelFiles::open(folder)?;
         let default = DefaultLength::Trained(max_length);
-        ModelDescription::read(folder)?.encoding_length(Some(max_length), default, &config)?;
+        description.encoding_length(Some(max_length), default, &config)?;
         let fresh = BertModel::zeroed(&config, device);
         let (model, _) = load_pretrained_weights(fresh, folder, LoadPolicy::FreshHeads)?;
         Ok(Self { model: model.no_grad(), config, tokenizer })

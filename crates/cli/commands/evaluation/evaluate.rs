@@ -5,11 +5,9 @@ use std::path::PathBuf;
 use bert_data::Nsp;
 use bert_inference::compute::device::KernelChoice;
 use bert_inference::compute::precision::PrecisionChoice;
-use bert_inference::encoding::model_tokenizer::ModelTokenizer;
 use bert_inference::model_dir::builtin_model;
 use bert_inference::pretrained_heads::{Heads, Pretrained, load_pretraining};
-use bert_inference::{DEVICE_HELP, DeviceName, ModelDescription};
-use bert_model::read_pretrained_config;
+use bert_inference::{DEVICE_HELP, DeviceName, ModelFiles};
 use bert_training::data_loader::DataLoader;
 use bert_training::evaluation::top_k::top_k_accuracy;
 use bert_training::evaluation::{Evaluation, evaluate};
@@ -74,12 +72,12 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     precision.check(name, KernelChoice::Fused)?;
     let device = name.open()?;
     let folder = model_folder(&args.checkpoint)?;
-    let mut config = read_pretrained_config(&folder)?;
+    let ModelFiles { mut config, tokenizer, description } = ModelFiles::find(&folder)?;
     config.compute = precision.with(KernelChoice::Fused);
     let mut loader = DataLoader::open(&args.data, 0)?;
-    loader.check_fits(&config, ModelTokenizer::find(&folder)?.as_ref())?;
+    loader.check_fits(&config, tokenizer.as_ref())?;
     let length = loader.manifest().config.max_seq_length;
-    ModelDescription::read(&folder)?.untrained_positions(length).into_iter().for_each(print_warning);
+    description.untrained_positions(length).into_iter().for_each(print_warning);
     let heads = match loader.manifest().config.nsp {
         Nsp::Off => Heads::MaskedLm,
         _ => Heads::Both,

@@ -5,8 +5,7 @@ use bert_data::config::predictions::default_max_predictions;
 use bert_data::inspect::stages::{InstanceStage, SegmentStage, StageRules, Stages};
 use bert_data::instance::masking::MaskRules;
 use bert_data::instance::pairs::PairRules;
-use bert_inference::Error;
-use bert_inference::encoding::model_tokenizer::ModelTokenizer;
+use bert_inference::{Error, ModelFiles};
 use maud::{Markup, html};
 
 use super::args::Args;
@@ -35,7 +34,7 @@ const HEADINGS: [Heading; 5] = [
 pub(super) fn run(args: &Args, experiment: &Experiment) -> anyhow::Result<Report> {
     check_output(args)?;
     let folder = model_folder(&args.checkpoint[0])?;
-    let tokenizer = ModelTokenizer::open(&folder)?;
+    let tokenizer = ModelFiles::open(&folder)?.tokenizer;
     let max_seq_length = usize::from(args.max_seq_length.unwrap_or(64));
     let vocabulary = &tokenizer.vocabulary;
     let masks = MaskRules {

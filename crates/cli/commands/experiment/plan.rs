@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use bert_finetuning::{FinetuneConfig, MultitaskConfig, Sampling, Seeds, check};
-use bert_inference::{DefaultLength, DeviceName, ModelDescription};
-use bert_model::{BertConfig, read_pretrained_config};
+use bert_inference::{DefaultLength, DeviceName, ModelDescription, ModelFiles};
+use bert_model::BertConfig;
 use bert_tasks::{Example, LabelUse, Split, Task, find_split, read_examples};
 
 use super::args::Args;
@@ -101,8 +101,7 @@ impl<'a> Planner<'a> {
         let output = args.output.as_deref().ok_or_else(|| missing("output"))?;
         let models = args.checkpoint.iter().map(|given| {
             let folder = model_folder(given)?;
-            let config = read_pretrained_config(&folder)?;
-            let description = ModelDescription::read(&folder)?;
+            let ModelFiles { config, description, .. } = ModelFiles::open(&folder)?;
             Ok(Model { given: given.clone(), folder, config, description })
         });
         let models = models.collect::<anyhow::Result<_>>()?;

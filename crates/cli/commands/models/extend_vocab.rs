@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use bert_data::input::{reject_output_inside, skipped_names_note, skipped_tables_warning};
 use bert_data::make_vocab::{ExtensionReport, VocabConfig, extend_vocabulary};
-use bert_inference::encoding::model_tokenizer::ModelTokenizer;
+use bert_inference::ModelFiles;
 use bert_pages::grouped;
 use bert_reports::export::check_export_folder;
 use bert_reports::export::extend::{NewRows, extend_model};
@@ -81,7 +81,7 @@ struct Extended<'a> {
 pub fn run(args: &Args) -> anyhow::Result<()> {
     check_export_folder(&args.output)?;
     let folder = model_folder(&args.checkpoint)?;
-    let tokenizer = ModelTokenizer::open(&folder)?;
+    let tokenizer = ModelFiles::open(&folder)?.tokenizer;
     let mut inputs = args.input.clone();
     let _copy = StandardInput::copy(&mut inputs, None, Some(&args.output), args.print.quiet)?;
     reject_output_inside(&inputs, &args.output)?;

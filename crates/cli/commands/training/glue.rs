@@ -6,7 +6,6 @@ use bert_finetuning::task_parser;
 use bert_finetuning::{FinetuneConfig, check_finished};
 use bert_inference::DeviceName;
 use bert_inference::model_dir::builtin_model;
-use bert_model::read_pretrained_config;
 use bert_reports::compare::glue_submission::{Submission, write_submission};
 use bert_reports::compare::glue_table::{GlueTable, TASKS};
 use bert_storage::write_json_atomic;
@@ -101,7 +100,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let mut flags = FinetuneFlags::parse(&[("--seeds", &args.seeds)], &args.flags)?;
     flags.config.compute.device = selected_device(flags.config.compute.device)?;
     let folder = model_folder(&args.checkpoint)?;
-    let model = read_pretrained_config(&folder)?;
+    let model = bert_inference::ModelFiles::open(&folder)?.config;
     // Validate every configuration before the first of many hours is spent.
     let configs = tasks.iter().map(|task| {
         find_split(task, &args.data, Split::Train).map_err(bert_inference::Error::from)?;

@@ -1,9 +1,10 @@
 //! The length of an encoding: one function decides it for every program.
 
-use bert_model::BertConfig;
+use bert_model::{BertConfig, DESCRIPTION};
 
 use crate::error::Error;
 use crate::model_dir::description::ModelDescription;
+use crate::model_dir::description::json_object::JsonObject;
 
 /// The length that is used if the user gives none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,6 +25,26 @@ pub struct EncodingLength {
 }
 
 impl ModelDescription {
+    /// Takes the length that a file of other libraries states: at most the length of the training and the positions of
+    /// the model. The user gets a remark if this, or the description's own file, differs from it.
+    pub(super) fn take_length(&mut self, file: &JsonObject, key: &str, stated: usize, model: &BertConfig) {
+        let positions = model.max_position_embeddings;
+        let tokens = stated.min(self.max_seq_length.unwrap_or(positions));
+        let other = match self.max_seq_length {
+            Some(trained) if trained != stated => Some(format!("{DESCRIPTION} says {trained}")),
+            None if stated > positions => Some(format!("the model has {positions} positions")),
+            _ => None,
+        };
+        self.length_remark = other.map(|other| {
+            let key = key.trim_start_matches('/').replace('/', ".");
+            format!(
+                "{} says `{key}` {stated}, but {other}: texts are cut to {tokens} tokens",
+                file.path.display()
+            )
+        });
+        self.max_seq_length = Some(tokens);
+    }
+
     /// Returns the length of an encoding: `asked`, else the default. Only `asked` may exceed the positions that were
     /// trained.
     ///
@@ -36,21 +57,23 @@ impl ModelDescription {
         model: &BertConfig,
     ) -> Result<EncodingLength, Error> {
         let positions = model.max_position_embeddings;
-        let trained = self.known_positions().unwrap_or(positions).min(positions);
+        let trained = self.trained_positions.filter(|trained| *trained > 0).unwrap_or(positions);
         if let Some(asked) = asked {
             if asked > positions {
                 let difference =
                     format!("--max-seq-length is {asked}, but the model has {positions} positions");
                 return Err(Error::Mismatch(vec![difference]));
             }
-            let is_known = self.max_seq_length.is_some_and(|known| asked <= known);
+            let is_known =
+                self.trained_positions != Some(0) && self.max_seq_length.is_some_and(|known| asked <= known);
             let remark = self.untrained_positions(asked).filter(|_| !is_known);
             return Ok(EncodingLength { tokens: asked, remark });
         }
         Ok(match default {
             DefaultLength::Trained(default) => {
-                let tokens = self.max_seq_length.unwrap_or(default.min(trained)).min(positions);
-                EncodingLength { tokens, remark: None }
+                let tokens = self.max_seq_length.unwrap_or(default.min(trained));
+                let remark = self.length_remark.clone();
+                EncodingLength { tokens, remark: remark.or_else(|| self.untrained_positions(trained)) }
             }
             DefaultLength::Task(default) => {
                 let remark = (default > trained).then(|| {
@@ -64,18 +87,16 @@ impl ModelDescription {
         })
     }
 
-    /// Returns the number of trained positions, if it is known and some are.
-    fn known_positions(&self) -> Option<usize> {
-        self.trained_positions.filter(|trained| *trained > 0)
-    }
-
     /// Returns a warning if inputs of this length have positions that were never trained.
     pub fn untrained_positions(&self, length: usize) -> Option<String> {
-        let trained = self.known_positions().filter(|trained| length > *trained)?;
-        Some(format!(
-            "the model was trained on {trained} positions; positions {trained} to {} were never trained, so results on \
-             longer texts are worse than on texts of {trained} tokens",
-            length - 1
-        ))
+        match self.trained_positions? {
+            0 => Some("the model was never trained: all its positions have initial values".to_string()),
+            trained if length > trained => Some(format!(
+                "the model was trained on {trained} positions; positions {trained} to {} were never trained, so \
+                 results on longer texts are worse than on texts of {trained} tokens",
+                length - 1
+            )),
+            _ => None,
+        }
     }
 }

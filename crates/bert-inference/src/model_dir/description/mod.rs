@@ -1,10 +1,13 @@
 //! [`ModelDescription`]: how a model was trained, which every program that reads its folder follows.
 //!
 //! Training and fine-tuning write it to `model_description.json`. Most of it is also in the files that other libraries
-//! read: the length in `tokenizer_config.json` and `tokenizer.json`, labels and activation in `config.json`. A value in
-//! one of those files takes precedence, so that a corrected file is followed, and folders of other programs need no
-//! file of ours. Case and other settings of the tokenizer are in the tokenizer files only.
+//! read: the length in `tokenizer_config.json` and `tokenizer.json`, labels and activation in `config.json`. A shorter
+//! length in one of those files is followed with a remark; other contradictions are errors. Folders of other programs
+//! need no file of ours. Case and other settings of the tokenizer are in the tokenizer files only.
 
+mod agreement;
+mod input_form;
+mod json_object;
 mod length;
 mod output;
 mod pooling;
@@ -21,7 +24,7 @@ use crate::compute::precision::PrecisionChoice;
 use crate::encoding::model_tokenizer::ModelTokenizer;
 use crate::encoding::squad_args::SquadArgs;
 use crate::error::Error;
-use crate::model_dir::json_file::{exists, read_record};
+use crate::model_dir::description::json_object::{JsonObject, MIN_LENGTH};
 
 pub use length::{DefaultLength, EncodingLength};
 pub use output::Activation;
@@ -29,7 +32,7 @@ pub use pooling::Pooling;
 
 /// A trained model: the settings of its training that its use depends on. A setting that is not known is absent.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
+#[serde(default, deny_unknown_fields)]
 pub struct ModelDescription {
     /// Maximum number of tokens of an input in training, special tokens included.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -58,6 +61,12 @@ pub struct ModelDescription {
     /// Modules of a model of sentences that this workspace cannot compute.
     #[serde(skip)]
     pub other_modules: Vec<String>,
+    /// Name of the prompt that a model of sentences adds to every text.
+    #[serde(skip)]
+    pub default_prompt: Option<String>,
+    /// A remark for the user if another file states another length.
+    #[serde(skip)]
+    pub length_remark: Option<String>,
     /// Function of the logits of a classifier.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub activation: Option<Activation>,
@@ -68,14 +77,28 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
 }
 
 impl ModelDescription {
-    /// Reads the description of a model folder, from its own file and from the files of other libraries.
+    /// Reads the description of a model folder, from its own file and from the files of other libraries, and compares them
+    /// with the model's configuration and tokenizer.
     ///
     /// # Errors
-    /// When a file cannot be read or is damaged.
-    pub fn read(folder: &Path) -> Result<Self, Error> {
-        let path = folder.join(DESCRIPTION);
-        let own: Self = if exists(&path)? { read_record(&path)? } else { Self::default() };
-        own.with_standard_files(folder)
+    /// When a file cannot be read or is damaged; [`Setting`](crate::FolderProblem::Setting) for a wrong value or a contradiction;
+    /// [`Error::Mismatch`] when the model lacks embeddings of some tokens.
+    pub fn read(
+        folder: &Path,
+        model: &BertConfig,
+        tokenizer: Option<&ModelTokenizer>,
+    ) -> Result<Self, Error> {
+        let positions = model.max_position_embeddings;
+        if positions < MIN_LENGTH {
+            let difference =
+                format!("max_position_embeddings is {positions}, but must be at least {MIN_LENGTH}");
+            return Err(Error::Mismatch(vec![difference]));
+        }
+        tokenizer.map_or(Ok(()), |tokenizer| tokenizer.check_fits(model))?;
+        let config = JsonObject::read(folder, "config.json")?;
+        let own = Self::from_own_file(&JsonObject::read(folder, DESCRIPTION)?, &config, model)?;
+        Self { activation: Activation::from_config(&config, own.activation)?, ..own }
+            .with_standard_files(folder, model, tokenizer)
     }
 
     /// Returns the tokenizer files of a model with this description.
@@ -85,7 +108,7 @@ impl ModelDescription {
         model: &BertConfig,
     ) -> bert_model::FolderTokenizer<'a> {
         let positions = model.max_position_embeddings;
-        let max_length = self.max_seq_length.unwrap_or(positions).min(positions);
+        let max_length = self.max_seq_length.unwrap_or(positions);
         bert_model::FolderTokenizer { description: Some(self.to_json()), ..tokenizer.files(max_length) }
     }
 
@@ -103,11 +126,28 @@ impl ModelDescription {
         let reason = match (self.pooling, self.other_modules.first()) {
             (Some(pooling), None) => return Ok(pooling),
             (_, Some(module)) => format!(
-                "modules.json of the model has {module}, which is not supported; mean and cls leave it out"
+                "the model of sentences has {module}, which is not supported; mean and cls leave it out"
             ),
             (None, None) => "the model's folder names no pooling; choose mean or cls".to_string(),
         };
         Err(Error::Configuration { flag: "pooling", reason })
+    }
+
+    /// Returns the way of pooling of a model of sentences, unless the vectors of plain texts are other ones.
+    ///
+    /// # Errors
+    /// As [`Self::sentence_pooling`]; [`Error::Configuration`] for a model that adds a prompt to every text.
+    pub fn pooling_of_texts(&self) -> Result<Pooling, Error> {
+        match &self.default_prompt {
+            None => self.sentence_pooling(),
+            Some(name) => Err(Error::Configuration {
+                flag: "pooling",
+                reason: format!(
+                    "the model of sentences adds the prompt {name} to every text, which is not supported; write it \
+                     into the texts, and choose mean or cls"
+                ),
+            }),
+        }
     }
 
     /// Returns whether question answering may find no answer.

@@ -1,10 +1,10 @@
 //! The function that turns the logits of a classifier into its answer.
 
-use bert_model::Error as ModelError;
+use bert_model::DESCRIPTION;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
 
 use crate::error::Error;
+use crate::model_dir::description::json_object::JsonObject;
 
 /// A function of logits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -32,32 +32,33 @@ impl Activation {
         }
     }
 
-    /// Returns the function that a `config.json` states.
+    /// Returns the function that a `config.json` states, else `own`, the one of the description's file.
     ///
     /// # Errors
-    /// [`ModelError::Config`] for another function.
-    pub(crate) fn from_config(config: &Map<String, Value>) -> Result<Option<Self>, Error> {
-        let Some((key, name)) = KEYS.iter().find_map(|key| {
-            let value = match key.strip_prefix('/').and_then(|path| path.split_once('/')) {
-                Some((object, inner)) => config.get(object)?.get(inner),
-                None => config.get(*key),
+    /// [`FolderProblem::Setting`](crate::FolderProblem::Setting) for another function, and for two of them.
+    pub(super) fn from_config(config: &JsonObject, own: Option<Self>) -> Result<Option<Self>, Error> {
+        let mut found = own;
+        for key in KEYS {
+            let Some(value) = config.get(key) else { continue };
+            // PyTorch's functions have the name of their module.
+            let name = value.as_str().and_then(|name| name.rsplit('.').next()).unwrap_or_default();
+            let stated = match name.to_lowercase().as_str() {
+                "none" | "identity" => Self::None,
+                "sigmoid" => Self::Sigmoid,
+                "softmax" => Self::Softmax,
+                "default" => continue,
+                _ => {
+                    let reason = format!("is {value}; only none, sigmoid and softmax are supported");
+                    return Err(config.wrong(key, reason));
+                }
             };
-            Some((*key, value?.as_str()?.to_owned()))
-        }) else {
-            return Ok(None);
-        };
-        // PyTorch's functions have the name of their module.
-        match name.rsplit('.').next().unwrap_or_default().to_lowercase().as_str() {
-            "none" | "identity" => Ok(Some(Self::None)),
-            "sigmoid" => Ok(Some(Self::Sigmoid)),
-            "softmax" => Ok(Some(Self::Softmax)),
-            "default" => Ok(None),
-            _ => {
-                let reason = format!("is {name}; none, sigmoid and softmax are supported");
-                let key = key.trim_start_matches('/').replace('/', ".");
-                Err(ModelError::Config { key, reason }.into())
+            if let Some(other) = found.filter(|other| *other != stated) {
+                let reason = format!("is {value}, but another key or {DESCRIPTION} says {}", other.name());
+                return Err(config.wrong(key, reason));
             }
+            found = Some(stated);
         }
+        Ok(found)
     }
 
     /// Applies the function to the logits of one example.

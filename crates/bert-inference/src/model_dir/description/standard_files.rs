@@ -1,93 +1,125 @@
-//! Reads the parts of a description that are in the files of `transformers` and sentence-transformers.
+//! Reads the parts of a description that are in the files of `transformers` and sentence-transformers. A setting that
+//! changes the results is followed or rejected; padding and the treatment of output text never do.
 
 use std::path::Path;
 
-use serde_json::{Map, Value};
+use bert_model::{BertConfig, DESCRIPTION};
+use serde_json::Value;
 
+use crate::encoding::model_tokenizer::ModelTokenizer;
 use crate::error::Error;
-use crate::model_dir::description::{Activation, ModelDescription, Pooling};
+use crate::model_dir::description::input_form::check_input_form;
+use crate::model_dir::description::json_object::JsonObject;
+use crate::model_dir::description::{ModelDescription, Pooling};
 use crate::model_dir::json_file::{exists, read_json};
 
 /// List of the modules of a model of sentences.
 const MODULES: &str = "modules.json";
-
-/// Lengths that are too large for a text: `transformers` writes 1e30 for "not known".
-const UNKNOWN_LENGTH: u64 = 1_000_000;
+/// Settings of the first module.
+const TRANSFORMER: &str = "sentence_bert_config.json";
+/// Prompts of a model of sentences.
+const PROMPTS: &str = "config_sentence_transformers.json";
+/// The modules that are supported, in their order.
+const SUPPORTED: [&str; 3] = ["Transformer", "Pooling", "Normalize"];
 
 impl ModelDescription {
     /// Returns this description with the values of the other files of its folder.
-    pub(super) fn with_standard_files(mut self, folder: &Path) -> Result<Self, Error> {
-        self.max_seq_length = max_seq_length(folder)?.or(self.max_seq_length);
-        if let Some(modules) = optional_json(&folder.join(MODULES))? {
-            self.read_modules(&modules, folder)?;
+    pub(super) fn with_standard_files(
+        mut self,
+        folder: &Path,
+        model: &BertConfig,
+        tokenizer: Option<&ModelTokenizer>,
+    ) -> Result<Self, Error> {
+        let sentences = JsonObject::read(folder, TRANSFORMER)?;
+        let settings = JsonObject::read(folder, "tokenizer_config.json")?;
+        let json = JsonObject::read(folder, "tokenizer.json")?;
+        // The tokenizer may come from another folder, as for an adapter.
+        let own = tokenizer.filter(|text| text.source.parent() == Some(folder));
+        if let Some(text) = own {
+            check_input_form(&settings, &json, text, model)?;
+            let keeps_case = !text.settings.do_lower_case;
+            sentences.require("do_lower_case", |lowers| !(*lowers == true && keeps_case), "false")?;
         }
-        if let Some(config) = object(&folder.join("config.json"))? {
-            self.activation = Activation::from_config(&config)?.or(self.activation);
+        let is_empty = |arguments: &Value| arguments.as_object().is_some_and(|keys| keys.is_empty());
+        sentences.require("tokenizer_args", is_empty, "an empty object")?;
+        // The most specific file decides, as in sentence-transformers and transformers.
+        let lengths = [
+            (&sentences, "max_seq_length"),
+            (&settings, "model_max_length"),
+            (&settings, "max_len"),
+            (&json, "/truncation/max_length"),
+        ];
+        let mut stated = None;
+        for (file, key) in lengths {
+            stated = stated.or(file.length(key)?.map(|tokens| (file, key, tokens)));
         }
+        if let Some((file, key, tokens)) = stated {
+            self.take_length(file, key, tokens, model);
+        }
+        self.read_modules(folder, model)?;
         Ok(self)
     }
 
-    /// Takes pooling and normalization from a list of modules.
-    fn read_modules(&mut self, modules: &Value, folder: &Path) -> Result<(), Error> {
-        self.normalize = false;
-        for module in modules.as_array().into_iter().flatten() {
+    /// Takes pooling and normalization from the list of modules.
+    fn read_modules(&mut self, folder: &Path, model: &BertConfig) -> Result<(), Error> {
+        let path = folder.join(MODULES);
+        if !exists(&path)? {
+            return Ok(());
+        }
+        let modules = read_json(&path)?;
+        let Some(modules) = modules.as_array() else { return Err(Error::corrupt_file(&path, "not a list")) };
+        let own_pooling = self.pooling.take();
+        let own_normalize = std::mem::take(&mut self.normalize);
+        for (module, place) in modules.iter().zip(0..) {
             let class = module["type"].as_str().unwrap_or_default();
-            match class.rsplit('.').next().unwrap_or_default() {
-                "Transformer" => {}
-                "Normalize" => self.normalize = true,
-                "Pooling" => {
-                    let path = folder.join(module["path"].as_str().unwrap_or_default()).join("config.json");
-                    match pooling(&object(&path)?.unwrap_or_default()) {
-                        Ok(pooling) => self.pooling = Some(pooling),
-                        Err(mode) => self.other_modules.push(format!("pooling {mode}")),
-                    }
+            let name = class.rsplit('.').next().unwrap_or_default();
+            if SUPPORTED.get(place) != Some(&name) {
+                self.other_modules.push(format!("module {place} {class}"));
+            }
+            self.normalize |= name == "Normalize";
+            if name == "Pooling" {
+                let config = folder.join(module["path"].as_str().unwrap_or_default());
+                match pooling(&JsonObject::read(&config, "config.json")?, model)? {
+                    Ok(pooling) => self.pooling = Some(pooling),
+                    Err(mode) => self.other_modules.push(format!("pooling {mode}")),
                 }
-                _ => self.other_modules.push(class.to_owned()),
             }
         }
+        if own_pooling.is_some() && own_pooling != self.pooling || own_normalize && !self.normalize {
+            let own = JsonObject::read(folder, DESCRIPTION)?;
+            return Err(own.wrong(
+                "pooling",
+                format!("or `normalize` differs from {MODULES}; correct one of the two files"),
+            ));
+        }
+        let prompts = JsonObject::read(folder, PROMPTS)?;
+        self.default_prompt = prompts.get("default_prompt_name").map(Value::to_string);
         Ok(())
     }
 }
 
 /// Returns the way of pooling in the configuration of a pooling module, or its name if it is another one.
-fn pooling(config: &Map<String, Value>) -> Result<Pooling, String> {
+///
+/// # Errors
+/// For vectors of another width than the model's.
+fn pooling(config: &JsonObject, model: &BertConfig) -> Result<Result<Pooling, String>, Error> {
+    let width = model.hidden_size;
+    for key in ["word_embedding_dimension", "embedding_dimension"] {
+        config.require(key, |found| *found == width, &format!("{width}, the hidden size of config.json,"))?;
+    }
     // Current versions have one key; older ones have a flag for each mode, and concatenate the vectors of several.
-    let modes: Vec<String> = match config.get("pooling_mode") {
-        Some(Value::String(mode)) => vec![mode.clone()],
-        Some(Value::Array(modes)) => modes.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
+    let modes: Vec<&str> = match config.get("pooling_mode") {
+        Some(Value::String(mode)) => vec![mode],
+        Some(Value::Array(modes)) => modes.iter().filter_map(Value::as_str).collect(),
         _ => {
-            let flags = config.iter().filter(|(_, value)| **value == true);
-            flags.filter_map(|(key, _)| Some(key.strip_prefix("pooling_mode_")?.to_owned())).collect()
+            let flags = config.object.iter().filter(|(_, value)| **value == true);
+            flags.filter_map(|(key, _)| key.strip_prefix("pooling_mode_")).collect()
         }
     };
-    match modes.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+    Ok(match modes[..] {
         ["mean" | "mean_tokens"] => Ok(Pooling::Mean),
         ["cls" | "cls_token"] => Ok(Pooling::Cls),
+        [] => Err("without a mode".to_string()),
         _ => Err(modes.join(" and ")),
-    }
-}
-
-/// Returns the length to which a folder says that texts are cut.
-fn max_seq_length(folder: &Path) -> Result<Option<usize>, Error> {
-    let places = [
-        ("sentence_bert_config.json", "/max_seq_length"),
-        ("tokenizer_config.json", "/model_max_length"),
-        ("tokenizer.json", "/truncation/max_length"),
-    ];
-    for (file, key) in places {
-        let Some(json) = optional_json(&folder.join(file))? else { continue };
-        let length = json.pointer(key).and_then(Value::as_u64);
-        if let Some(length) = length.filter(|length| (1..UNKNOWN_LENGTH).contains(length)) {
-            return Ok(Some(length as usize));
-        }
-    }
-    Ok(None)
-}
-
-fn optional_json(path: &Path) -> Result<Option<Value>, Error> {
-    if exists(path)? { read_json(path).map(Some) } else { Ok(None) }
-}
-
-fn object(path: &Path) -> Result<Option<Map<String, Value>>, Error> {
-    Ok(optional_json(path)?.and_then(|json| json.as_object().cloned()))
+    })
 }

@@ -10,16 +10,13 @@ mod network;
 
 use std::path::Path;
 
-use bert_inference::encoding::model_tokenizer::ModelTokenizer;
-use bert_inference::model_dir::loaded_model::architecture;
-use bert_inference::{DefaultLength, Error, ModelDescription, Pooling};
-use bert_model::{
-    BertConfig, DESCRIPTION, FolderContents, LoadReport, read_pretrained_config, read_pretrained_tensors,
-};
+use bert_inference::model_dir::loaded_model::{architecture, with_outputs};
+use bert_inference::{DefaultLength, Error, ModelDescription, ModelFiles, Pooling};
+use bert_model::{BertConfig, DESCRIPTION, FolderContents, read_pretrained_tensors};
 use bert_storage::{Disk, StagedFolder};
 use bert_training::run_dir::incomplete_output::{Contents, OutputGuard};
 
-use crate::export::{Export, HINT, WeightType, described};
+use crate::export::{Export, HINT, WeightType, class, described};
 use graph::{Element, IR_VERSION, OPSET};
 use network::{Head, Network};
 
@@ -69,20 +66,11 @@ pub fn export_onnx(folder: &Path, target: &Path, how: &Export) -> Result<OnnxMod
             return Err(Error::Configuration { flag: "weights", reason });
         }
     };
-    let mut config = read_pretrained_config(folder)?;
-    let contents = FolderContents::new(&config, read_pretrained_tensors(folder)?)?;
-    if !contents.is_usable() {
-        let FolderContents { missing_encoder: missing, misshapen, .. } = contents;
-        return Err(
-            bert_model::Error::TensorMismatch(LoadReport { missing, misshapen, unexpected: vec![] }).into()
-        );
-    }
-    if let Some(labels) = contents.labels {
-        config.num_labels = labels;
-    }
+    let ModelFiles { config, tokenizer, description } = ModelFiles::find(folder)?;
+    let tensors = read_pretrained_tensors(folder)?;
+    let config = with_outputs(folder, config, &tensors)?;
+    let contents = FolderContents::usable(&config, tensors)?;
     let (class, head) = class_and_head(folder, &contents, how.encoder_only)?;
-    let description = ModelDescription::read(folder)?;
-    let tokenizer = ModelTokenizer::find(folder)?;
     let graph = Network::build(&config, &contents.tensors, head, element);
     let bytes = graph.into_model(class, &metadata(&config, &description, class)?);
     if bytes.len() > MAX_BYTES {
@@ -117,13 +105,10 @@ fn class_and_head(
     if encoder_only {
         return Ok(encoder);
     }
-    Ok(match (named.as_deref(), contents.class) {
+    Ok(match (named.as_deref(), class(folder, contents)?) {
         (Some(other @ ("BertForMultipleChoice" | "BertForSeveralTasks" | "BertWithFeatureHead")), _) => {
             let reason = format!("onnx has no graph for {other}; --encoder-only exports its encoder");
             return Err(Error::Configuration { flag: "format", reason });
-        }
-        (Some("BertForTokenClassification"), _) if contents.labels.is_some() => {
-            ("BertForTokenClassification", Head::Token)
         }
         (_, "BertForTokenClassification") => ("BertForTokenClassification", Head::Token),
         (_, "BertForSequenceClassification") => ("BertForSequenceClassification", Head::Sequence),

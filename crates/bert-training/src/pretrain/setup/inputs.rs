@@ -7,7 +7,7 @@ use bert_inference::compute::device_rates::product_rate;
 use bert_inference::compute::stop_flag::StopFlag;
 use bert_inference::encoding::model_tokenizer::ModelTokenizer;
 use bert_inference::model_dir::checkpoint::LoaderPosition;
-use bert_inference::{Error, ModelDescription};
+use bert_inference::{Error, ModelDescription, ModelFiles};
 use bert_model::{Architecture, BertConfig, BertForPreTraining};
 use burn::tensor::Device;
 
@@ -118,10 +118,10 @@ impl<'a> RunInputs<'a> {
     /// of a base of another program count as trained.
     ///
     /// # Errors
-    /// When the description of `base` cannot be read.
+    /// When the files of `base` cannot be read.
     pub(crate) fn description(&self, base: Option<&Path>) -> Result<ModelDescription, Error> {
         let length = self.manifest().config.max_seq_length;
-        let base = base.map(ModelDescription::read).transpose()?;
+        let base = base.map(ModelFiles::find).transpose()?.map(|files| files.description);
         Ok(ModelDescription {
             max_seq_length: base.as_ref().and_then(|base| base.max_seq_length).max(Some(length)),
             trained_positions: match base {

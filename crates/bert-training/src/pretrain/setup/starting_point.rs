@@ -2,13 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
-use bert_inference::Error;
-use bert_inference::encoding::model_tokenizer::ModelTokenizer;
 use bert_inference::model_dir::checkpoint::OPTIMIZER;
 use bert_inference::model_dir::encoder_record::weights_digest;
 use bert_inference::model_dir::json_file::exists;
 use bert_inference::model_dir::model_folder::resolve_model_folder;
-use bert_model::{BertConfig, WeightsFiles, read_pretrained_config};
+use bert_inference::{Error, ModelFiles};
+use bert_model::{BertConfig, WeightsFiles};
 
 use crate::data_loader::DataLoader;
 use crate::initialization::named_model;
@@ -44,15 +43,17 @@ impl StartingPoint {
         on_event: &mut dyn FnMut(PretrainEvent),
     ) -> Result<Self, Error> {
         let mut warn = |warning: String| on_event(PretrainEvent::Warning(warning));
+        let mut tokenizer = None;
         let mut start = match &config.init_checkpoint {
             Some(path) => {
                 let folder = resolve_model_folder(path, &mut |error| warn(error.to_string()))?;
-                let config = read_pretrained_config(&folder)?;
+                let files = ModelFiles::find(&folder)?;
+                tokenizer = files.tokenizer;
                 let digest = match WeightsFiles::find(&folder)? {
                     Some(_) => weights_digest(&folder)?,
                     None => String::new(),
                 };
-                Self { folder: Some(folder), weights_digest: Some(digest), ..Self::fresh(config) }
+                Self { folder: Some(folder), weights_digest: Some(digest), ..Self::fresh(files.config) }
             }
             None => {
                 let name = config.model.as_deref().unwrap_or_default();
@@ -65,7 +66,6 @@ impl StartingPoint {
             start.moments = Some(folder.clone());
         }
         start.config.compute = config.precision().with(config.compute.kernels);
-        let tokenizer = start.folder.as_deref().map(ModelTokenizer::find).transpose()?.flatten();
         loader.check_fits(&start.config, tokenizer.as_ref())?;
         Ok(start)
     }

@@ -1,0 +1,89 @@
+//! Reads a description's own file, and checks that its values agree with the model's configuration.
+
+use bert_model::BertConfig;
+use bert_tasks::{Kind, Task};
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use crate::error::Error;
+use crate::model_dir::description::ModelDescription;
+use crate::model_dir::description::json_object::{JsonObject, MIN_LENGTH};
+
+impl ModelDescription {
+    /// Returns the description in its own file.
+    ///
+    /// # Errors
+    /// [`FolderProblem::Setting`](crate::FolderProblem::Setting) for an unknown key and for a wrong value.
+    pub(super) fn from_own_file(
+        file: &JsonObject,
+        config: &JsonObject,
+        model: &BertConfig,
+    ) -> Result<Self, Error> {
+        let parsed = |object: Map<String, Value>| Self::deserialize(Value::Object(object));
+        for (key, value) in &file.object {
+            // Alone, so that the error names it.
+            if let Err(error) = parsed(Map::from_iter([(key.clone(), value.clone())])) {
+                return Err(file.wrong(key, format!("is {value}: {error}")));
+            }
+        }
+        let own = parsed(file.object.clone()).expect("every key was parsed");
+        match own.wrong_value(config, model) {
+            Some((key, reason)) => Err(file.wrong(&key, reason)),
+            None => Ok(own),
+        }
+    }
+
+    /// Returns the key of the first value that cannot be, or that contradicts the configuration, and the reason.
+    fn wrong_value(&self, config: &JsonObject, model: &BertConfig) -> Option<(String, String)> {
+        let positions = model.max_position_embeddings;
+        let is_length = |length: &usize| (MIN_LENGTH..=positions).contains(length);
+        let range = format!("must be from {MIN_LENGTH} to the {positions} positions of the model");
+        if let Some(length) = self.max_seq_length.filter(|length| !is_length(length)) {
+            return Some(("max_seq_length".into(), format!("is {length}, but {range}")));
+        }
+        // Initial values have 0 trained positions.
+        if let Some(trained) = self.trained_positions.filter(|trained| *trained > 0 && !is_length(trained)) {
+            return Some(("trained_positions".into(), format!("is {trained}, but {range}, or 0")));
+        }
+        if let Some((flag, reason)) = self.squad.wrong_value() {
+            return Some((format!("squad.{}", flag.replace('-', "_")), reason.into()));
+        }
+        let task = self.task.as_ref()?;
+        Some(("task".into(), other_class(task, config).or_else(|| other_outputs(task, model))?))
+    }
+}
+
+/// Returns the difference between a task and the class in a `config.json`, if there is one.
+fn other_class(task: &Task, config: &JsonObject) -> Option<String> {
+    let spec = task.spec();
+    let classes: &[&str] = match spec.kind {
+        Kind::Tags => &["BertForTokenClassification"],
+        Kind::Spans { .. } => &["BertForQuestionAnswering"],
+        _ if spec.choices > 0 => &["BertForMultipleChoice"],
+        _ => &["BertForSequenceClassification", "BertWithFeatureHead", "BertForSeveralTasks"],
+    };
+    let stated = config.object.get("architectures")?;
+    let fits = |class: &str| class == "BertModel" || classes.contains(&class);
+    (!stated[0].as_str().is_some_and(fits)).then(|| {
+        format!("is {}, but `architectures` of config.json is {stated}, not {}", spec.name, classes[0])
+    })
+}
+
+/// Returns the difference between the outputs of a task and of a configuration, if there is one. Other names are none:
+/// somebody may have given the labels better ones.
+fn other_outputs(task: &Task, model: &BertConfig) -> Option<String> {
+    let spec = task.spec();
+    if spec.choices > 0 || matches!(spec.kind, Kind::Spans { .. } | Kind::Tags) {
+        return None;
+    }
+    let outputs = task.num_labels();
+    if outputs != model.num_labels {
+        return Some(format!("has {outputs} outputs, but config.json has {} labels", model.num_labels));
+    }
+    let names = model.id2label.as_ref()?;
+    task.class_names().zip(0..).find_map(|(name, number)| {
+        let (other, _) = names.iter().find(|(_, other)| *other == name)?;
+        (*other != number)
+            .then(|| format!("numbers {name:?} {number}, but `id2label` of config.json numbers it {other}"))
+    })
+}

@@ -1,0 +1,106 @@
+//! Checks that the tokenizer files of a folder make the model's inputs in the form of this workspace: `[CLS] A [SEP]` or
+//! `[CLS] A [SEP] B [SEP]`, cut at the end.
+
+use bert_data::Vocabulary;
+use bert_model::BertConfig;
+use serde_json::{Value, json};
+
+use crate::encoding::model_tokenizer::ModelTokenizer;
+use crate::error::Error;
+use crate::model_dir::description::json_object::JsonObject;
+
+/// The key of the template in `tokenizer.json`.
+const TEMPLATE: &str = "post_processor";
+const SINGLE: &str = "[CLS]:0 A:0 [SEP]:0";
+const PAIR: &str = "[CLS]:0 A:0 [SEP]:0 B:1 [SEP]:1";
+
+/// Rejects another form, and texts that are cut at their start. A strategy of truncation does not belong to a model:
+/// in `transformers` each call chooses it, and saving a tokenizer records the last choice.
+pub(super) fn check_input_form(
+    settings: &JsonObject,
+    tokenizer: &JsonObject,
+    text: &ModelTokenizer,
+    model: &BertConfig,
+) -> Result<(), Error> {
+    settings.require("truncation_side", |side| side == "right", "right")?;
+    tokenizer.require("/truncation/direction", |side| side == "Right", "Right")?;
+    tokenizer.require("truncation", Value::is_object, "an object")?;
+    let is_known =
+        |name: &Value| ["LongestFirst", "OnlyFirst", "OnlySecond"].iter().any(|known| name == known);
+    tokenizer.require("/truncation/strategy", is_known, "LongestFirst, OnlyFirst or OnlySecond")?;
+    let has_pairs = model.type_vocab_size > 1;
+    let names_segments = |names: &Value| {
+        !has_pairs || names.as_array().is_some_and(|names| names.contains(&json!("token_type_ids")))
+    };
+    settings.require("model_input_names", names_segments, "a list with token_type_ids")?;
+    let template = tokenizer.object.get(TEMPLATE).unwrap_or(&Value::Null);
+    if !tokenizer.object.contains_key("model") || is_berts(template, &text.vocabulary, has_pairs) {
+        return Ok(());
+    }
+    let found: String = template.to_string().chars().take(200).collect();
+    let expected = format!("{SINGLE} and {PAIR} (token:segment) with the ids of the vocabulary");
+    Err(tokenizer.wrong(TEMPLATE, format!("is {found}; only {expected} is supported")))
+}
+
+/// Returns whether a template is BERT's; the form of pairs does not matter for a model without a second segment.
+fn is_berts(template: &Value, vocabulary: &Vocabulary, has_pairs: bool) -> bool {
+    let ids = [("cls", "[CLS]", vocabulary.cls_id()), ("sep", "[SEP]", vocabulary.sep_id())];
+    match template["type"].as_str() {
+        Some("BertProcessing") => ids.iter().all(|(key, token, id)| template[key] == json!([token, id])),
+        Some("TemplateProcessing") => {
+            let special = &template["special_tokens"];
+            ids.iter().all(|(_, token, id)| special[token]["ids"] == json!([id]))
+                && pieces(&template["single"]) == SINGLE
+                && (!has_pairs || pieces(&template["pair"]) == PAIR)
+        }
+        _ => false,
+    }
+}
+
+/// Returns the pieces of a template with their segments in words.
+fn pieces(template: &Value) -> String {
+    let pieces = template.as_array().into_iter().flatten().map(|piece| {
+        let [special, text] = ["SpecialToken", "Sequence"].map(|kind| &piece[kind]);
+        let piece = if special.is_null() { text } else { special };
+        format!("{}:{}", piece["id"].as_str().unwrap_or_default(), piece["type_id"])
+    });
+    pieces.collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_templates_of_bert_are_accepted() {
+        let words = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na".into();
+        let vocabulary = Vocabulary::from_bytes(words, std::path::Path::new("vocab.txt")).unwrap();
+        let bert = json!({"type": "BertProcessing", "cls": ["[CLS]", 2], "sep": ["[SEP]", 3]});
+        let token = |id: &str, segment: u8| json!({"SpecialToken": {"id": id, "type_id": segment}});
+        let text = |id: &str, segment: u8| json!({"Sequence": {"id": id, "type_id": segment}});
+        let single = json!([token("[CLS]", 0), text("A", 0), token("[SEP]", 0)]);
+        let pair = |segment| {
+            let [cls, a, sep] = [token("[CLS]", 0), text("A", 0), token("[SEP]", 0)];
+            json!([cls, a, sep, text("B", segment), token("[SEP]", segment)])
+        };
+        let template = |single: &Value, pair: Value, sep: u32| {
+            json!({
+                "type": "TemplateProcessing", "single": single, "pair": pair,
+                "special_tokens": {"[CLS]": {"ids": [2]}, "[SEP]": {"ids": [sep]}}
+            })
+        };
+        for (template, has_pairs, expected) in [
+            (bert.clone(), true, true),
+            (template(&single, pair(1), 3), true, true),
+            (template(&single, pair(0), 3), false, true),
+            (template(&single, pair(0), 3), true, false),
+            (template(&single, pair(1), 4), true, false),
+            (template(&json!([text("A", 0)]), pair(1), 3), true, false),
+            (json!({"type": "RobertaProcessing", "cls": ["[CLS]", 2], "sep": ["[SEP]", 3]}), true, false),
+            (json!({"type": "BertProcessing", "cls": ["[CLS]", 3], "sep": ["[SEP]", 2]}), true, false),
+            (json!(null), true, false),
+        ] {
+            assert_eq!(is_berts(&template, &vocabulary, has_pairs), expected, "{template}");
+        }
+    }
+}
