@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use bert_collectives::{Deadline, Environment, MAX_RANKS, Plan, TcpConfig, TcpTransport, Token, Transport};
@@ -32,14 +33,15 @@ pub(crate) fn environment(bytes: &[u8]) {
 /// directions. The ranks end within their time limits, and neither panics.
 pub(crate) fn messages(bytes: &[u8]) {
     let Some((&first, changes)) = bytes.split_first() else { return };
-    let free = || TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let host = unused_host();
+    let free = || TcpListener::bind((host.as_str(), 0)).expect("a free port");
     let proxy = free();
     let port = proxy.local_addr().expect("an address").port();
     let leader_port = free().local_addr().expect("an address").port();
     let config = |rank, port| TcpConfig {
         rank,
         world_size: 2,
-        master: "127.0.0.1".into(),
+        master: host.clone(),
         port,
         token: Token::new("a token of the fuzzer"),
         host: "here".into(),
@@ -54,7 +56,7 @@ pub(crate) fn messages(bytes: &[u8]) {
             continue;
         };
         near.set_nonblocking(false).expect("a socket");
-        let Ok(far) = TcpStream::connect(("127.0.0.1", leader_port)) else { continue };
+        let Ok(far) = TcpStream::connect((host.as_str(), leader_port)) else { continue };
         let half = changes.len() / 2;
         forward(&near, &far, if first & 1 == 0 { &changes[..half] } else { &[] });
         forward(&far, &near, if first & 2 == 0 { &changes[half..] } else { &[] });
@@ -64,6 +66,14 @@ pub(crate) fn messages(bytes: &[u8]) {
     for rank in [leader, other] {
         rank.join().expect("no panic");
     }
+}
+
+/// Returns an address of this computer. Each call returns another one, because the system keeps the ports of closed
+/// connections for minutes.
+fn unused_host() -> String {
+    static CALLS: AtomicU32 = AtomicU32::new(0);
+    let [_, _, high, low] = CALLS.fetch_add(1, Ordering::Relaxed).to_be_bytes();
+    format!("127.{}.{high}.{}", 1 + std::process::id() % 250, 1 + low % 250)
 }
 
 /// Joins and moves some bytes, until an operation fails.

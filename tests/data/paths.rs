@@ -81,7 +81,7 @@ fn all_files_that_cannot_be_read_are_named() {
     folder.write("mixed/b.txt", "\\documentclass{article}\nSome text.\n");
     folder.write("mixed/c.txt", "@article{mill,\n  title = {The mill}\n}\n");
     std::fs::write(folder.at("mixed/d.txt"), b"Gr\xfc\xdfe.\nM\xfchle.\n".repeat(20)).expect("written");
-    std::fs::copy(folder.at("train.txt"), folder.at("mixed/e.txt")).expect("copied");
+    std::fs::copy(folder.at("c.txt"), folder.at("mixed/e.txt")).expect("copied");
     for line in [
         "bert make-vocab --input mixed --vocab-size 400 --output other.txt",
         "make-pretrain-data --input mixed --vocab vocab.txt --output none",

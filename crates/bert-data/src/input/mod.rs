@@ -43,8 +43,6 @@ use crate::input::forms::form::Form;
 use crate::input::line_check::{BadLines, LineCheck};
 use crate::input::recognize::known_format::reject_known_format;
 use crate::input::recognize::{Articles, Head, Layout};
-use crate::input::table::InputReader;
-use crate::input::texts::TextRules;
 use crate::parallel::pool;
 
 /// Minimum size of a full block; it ends at the next line end.
@@ -205,23 +203,6 @@ impl OpenInput {
         let is_whole = source.head.len() < HEAD;
         LineCheck::check_head(&source.head, is_whole, path, bad_lines)
     }
-}
-
-/// Returns the format of each file. All files that are refused are in one error.
-///
-/// # Errors
-/// The errors of [`Format::detect`]; [`InputProblem::NotUtf8Text`] for a file whose first lines are not UTF-8.
-pub(crate) fn recognized(files: &[PathBuf], rules: TextRules<'_>) -> Result<Vec<Format>> {
-    each_file(files, |path| {
-        let input = OpenInput::open(path, rules.reading)?;
-        input.check_first_lines(path, rules.bad_lines)?;
-        let format = input.format();
-        // A table without the column of text is refused too.
-        if matches!(format, Format::Parquet | Format::Csv | Format::Tsv) {
-            InputReader::open_with(path, 0, rules.reading)?;
-        }
-        Ok(format)
-    })
 }
 
 /// Returns where the documents of an uncompressed file of lines end, or `None` for other files, which cannot be divided.

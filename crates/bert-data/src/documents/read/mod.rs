@@ -26,11 +26,11 @@ use crate::error::{InputError, InputProblem, Locate, Result};
 use crate::input::bytes::file_range::{FileRange, RangeDigests};
 use crate::input::line_check::{BadLines, LineCheck};
 use crate::input::remarks::{Remark, Remarks};
-use crate::input::table::InputReader;
+use crate::input::table::{InputReader, recognized};
 use crate::input::texts::{TextKind, TextRules, each_text};
 use crate::input::{
-    BLOCK, Block, Format, InputEntry, Reading, files_to_read, first_duplicate, recognized,
-    reject_output_inside, reject_vocabulary,
+    BLOCK, Block, Format, InputEntry, Reading, files_to_read, first_duplicate, reject_output_inside,
+    reject_vocabulary,
 };
 use crate::parallel::Workers;
 use crate::tokenization::{Encoder, Tokenizer};

@@ -14,7 +14,7 @@ mod rows;
 mod separated;
 mod text_column;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 pub use crate::input::json::json_text;
 pub use columns::{ColumnLookup, ColumnPlace, find_column, value_at};
@@ -28,9 +28,27 @@ use crate::input::dump::ArticleRows;
 use crate::input::recognize::Layout;
 use crate::input::remarks::{Remark, Remarks};
 use crate::input::row_blocks::{RowBlocks, RowFile};
-use crate::input::{Block, BlockReader, Format, InputEntry, OpenInput, Reading};
+use crate::input::texts::TextRules;
+use crate::input::{Block, BlockReader, Format, InputEntry, OpenInput, Reading, each_file};
 use parquet_rows::RowReader;
 use separated::SeparatedRows;
+
+/// Returns the format of each file. All files that are refused are in one error.
+///
+/// # Errors
+/// The errors of [`Format::detect`]; [`InputProblem::NotUtf8Text`] for a file whose first lines are not UTF-8.
+pub(crate) fn recognized(files: &[PathBuf], rules: TextRules<'_>) -> Result<Vec<Format>> {
+    each_file(files, |path| {
+        let input = OpenInput::open(path, rules.reading)?;
+        input.check_first_lines(path, rules.bad_lines)?;
+        let format = input.format();
+        // A table without the column of text is refused too.
+        if matches!(format, Format::Parquet | Format::Csv | Format::Tsv) {
+            InputReader::open_with(path, 0, rules.reading)?;
+        }
+        Ok(format)
+    })
+}
 
 /// Reader of one input file of any format as blocks.
 pub enum InputReader {
