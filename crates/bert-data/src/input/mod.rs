@@ -40,7 +40,6 @@ use crate::input::bytes::decompress::HEAD;
 use crate::input::bytes::decompress::Source;
 use crate::input::bytes::file_range::{DocumentEnd, FileRange, RangeDigests, SharedRange};
 use crate::input::forms::form::Form;
-use crate::input::line_check::{BadLines, LineCheck};
 use crate::input::recognize::known_format::reject_known_format;
 use crate::input::recognize::{Articles, Head, Layout};
 use crate::parallel::pool;
@@ -192,16 +191,6 @@ impl OpenInput {
             Self::Text(_, Layout::Separated(b'\t')) => Format::Tsv,
             Self::Text(_, Layout::Separated(_)) => Format::Csv,
         }
-    }
-
-    /// Rejects a file of lines whose first lines show that it is not UTF-8.
-    ///
-    /// # Errors
-    /// As for the lines of the whole file.
-    fn check_first_lines(&self, path: &Path, bad_lines: BadLines) -> Result<()> {
-        let Self::Text(source, Layout::Lines) = self else { return Ok(()) };
-        let is_whole = source.head.len() < HEAD;
-        LineCheck::check_head(&source.head, is_whole, path, bad_lines)
     }
 }
 

@@ -23,8 +23,10 @@ pub use rows::{Header, Row, RowValues, TableReader, TextFormat};
 
 use crate::config::TEXT_COLUMN;
 use crate::error::Result;
+use crate::input::bytes::decompress::HEAD;
 use crate::input::bytes::file_range::{FileRange, RangeDigests};
 use crate::input::dump::ArticleRows;
+use crate::input::line_check::LineCheck;
 use crate::input::recognize::Layout;
 use crate::input::remarks::{Remark, Remarks};
 use crate::input::row_blocks::{RowBlocks, RowFile};
@@ -40,7 +42,9 @@ use separated::SeparatedRows;
 pub(crate) fn recognized(files: &[PathBuf], rules: TextRules<'_>) -> Result<Vec<Format>> {
     each_file(files, |path| {
         let input = OpenInput::open(path, rules.reading)?;
-        input.check_first_lines(path, rules.bad_lines)?;
+        if let OpenInput::Text(source, Layout::Lines) = &input {
+            LineCheck::check_head(&source.head, source.head.len() < HEAD, path, rules.bad_lines)?;
+        }
         let format = input.format();
         // A table without the column of text is refused too.
         if matches!(format, Format::Parquet | Format::Csv | Format::Tsv) {
