@@ -117,7 +117,7 @@ fn is_mark(c: char) -> bool {
 
 /// Returns whether a character belongs to a script of Southeast Asia without blanks between words: Thai, Lao, Tibetan,
 /// Burmese, Khmer, and the scripts of their neighbours.
-pub(in crate::input) fn is_without_blanks(c: char) -> bool {
+pub(crate) fn is_without_blanks(c: char) -> bool {
     matches!(u32::from(c), 0x0E00..=0x109F | 0x1780..=0x17FF | 0x1950..=0x1AAF | 0xA9E0..=0xA9FF | 0xAA00..=0xAADF)
 }
 
