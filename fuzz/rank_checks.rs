@@ -46,8 +46,8 @@ pub(crate) fn messages(bytes: &[u8]) {
         token: Token::new("a token of the fuzzer"),
         host: "here".into(),
     };
-    let leader = std::thread::spawn(move || work(&config(0, leader_port)));
-    let other = std::thread::spawn(move || work(&config(1, port)));
+    let [leader, other] =
+        [config(0, leader_port), config(1, port)].map(|config| std::thread::spawn(move || work(&config)));
     proxy.set_nonblocking(true).expect("a socket");
     let end = std::time::Instant::now() + 2 * TIMEOUT;
     while std::time::Instant::now() < end {
