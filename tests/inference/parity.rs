@@ -173,9 +173,12 @@ fn encoders_answer_alike_everywhere() {
     for length in LENGTHS {
         let folder = Folder::new();
         folder.ok("bert export tiny-en model");
-        let mut config = folder.json("model/tokenizer_config.json").remove(0);
-        config["model_max_length"] = length.into();
-        folder.write("model/tokenizer_config.json", config.to_string());
+        for (file, key) in [("tokenizer_config", "model_max_length"), ("model_description", "max_seq_length")]
+        {
+            let mut json = folder.json(&format!("model/{file}.json")).remove(0);
+            json[key] = length.into();
+            folder.write(&format!("model/{file}.json"), json.to_string());
+        }
         folder.write("lines.txt", texts().join("\n"));
         for pooling in ["mean", "cls"] {
             for output in ["sentences", "graph"] {
