@@ -129,16 +129,15 @@ pub struct SharedTexts {
     pub equal: usize,
     /// Examples with a text that is in the other set too; these include the equal ones.
     pub with_shared_text: usize,
-    /// Whether the set is part of the other one: at least nine tenths of its examples and ten different texts, or all examples
-    /// of both, are in both.
+    /// Whether the set is part of the other one: at least nine tenths of its examples and a hundred different texts, or all
+    /// examples of both, are in both.
     pub is_part: bool,
 }
 
 /// Share of equal examples from which a set is part of another one.
 const PART_SHARE: f64 = 0.9;
-/// Smallest number of different texts of a set that is part of a larger one. Fewer, such as "yes" and "no", may be equal by
-/// chance.
-const PART_TEXTS: usize = 10;
+/// Smallest number of different texts of a set that is part of a larger one. Fewer may be equal by chance, or a trial.
+const PART_TEXTS: usize = 100;
 
 /// The texts of a set that other sets are compared with.
 pub(crate) struct ComparedTexts {
@@ -276,19 +275,23 @@ mod tests {
             part.check(false).is_ok() && part.warning().unwrap().contains("1 of 1 examples of dev (100.0 %)")
         );
         assert!(shared(&train[..1], &train).check(false).is_ok());
-        // A larger training set contains dev: nine of ten of its texts, and ten of them.
+        // A larger training set contains dev: nine of ten of its texts, and a hundred of them.
         let texts = |numbers: std::ops::Range<usize>| -> Vec<Example> {
             numbers.map(|at| Example::from_text(format!("text {at}"))).collect()
         };
-        let train = texts(0..100);
-        assert!(shared(&train, &texts(90..101)).check(false).unwrap_err().to_string().contains("10 of 11"));
-        assert!(shared(&train, &texts(90..102)).check(false).is_ok(), "10 of 12");
-        assert!(shared(&train, &texts(91..100)).check(false).is_ok(), "nine texts");
-        let repeated = vec![Example::from_text("text 1"); 50];
+        let train = texts(0..1000);
+        let refused = shared(&train, &texts(900..1011)).check(false).unwrap_err().to_string();
+        assert!(refused.contains("100 of 111"), "{refused}");
+        assert!(shared(&train, &texts(900..1012)).check(false).is_ok(), "100 of 112");
+        assert!(shared(&train, &texts(901..1000)).check(false).is_ok(), "99 texts");
+        let repeated = vec![Example::from_text("text 1"); 500];
         assert!(shared(&train, &repeated).check(false).is_ok(), "one text");
         let dev = ComparedTexts::new("dev", &train).shared_with(Part::Test, &train);
         assert!(
-            dev.check(false).unwrap_err().to_string().contains("100 of 100 examples of test are in dev too")
+            dev.check(false)
+                .unwrap_err()
+                .to_string()
+                .contains("1000 of 1000 examples of test are in dev too")
         );
     }
 

@@ -49,6 +49,7 @@ fn sentence(remark: Remark, seen: &Occurrences) -> String {
     let percent = seen.percent();
     let lines = || seen.examples(", as in ", " and ");
     let broken = || seen.examples(", as between ", " and ");
+    let left_out = |what| if count > 0 { format!("; {count} {what} were left out") } else { String::new() };
     match remark {
         Remark::NoText => format!("{files} input file(s) gave no text, {first} the first: not one token."),
         Remark::IgnoredBytes => {
@@ -137,13 +138,14 @@ fn sentence(remark: Remark, seen: &Occurrences) -> String {
             seen.are_read_as("subtitles (SubRip or WebVTT)")
         ),
         Remark::Mail => format!(
-            "{}: each mail is a document, without header, quotations and signature; {count} mail(s) without plain text were left \
-             out.",
-            seen.are_read_as("mail (mbox)")
+            "{}: each mail is a document, without header, quotations and signature{}.",
+            seen.are_read_as("mail"),
+            left_out("mail(s) without plain text")
         ),
         Remark::Records => format!(
-            "{}: title and abstract of each record are a document; {count} record(s) without abstract were left out.",
-            seen.are_read_as("records of MEDLINE or RIS")
+            "{}: title and abstract of each record are a document{}.",
+            seen.are_read_as("records of MEDLINE or RIS"),
+            left_out("record(s) without abstract")
         ),
         Remark::Verses => format!(
             "{}: each verse is a sentence and each chapter a document; the numbers were left out.",

@@ -66,7 +66,7 @@ impl Joiner {
             if far {
                 last.is_open() && !next.is_item() && (next.begins_small() || !next.has_case())
             } else {
-                self.breaks.continues(last, next)
+                self.breaks.continues(last, next, Line::new(&self.paragraph).is_item())
             }
         };
         let is_long =

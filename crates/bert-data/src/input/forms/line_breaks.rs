@@ -44,7 +44,8 @@ impl<'a> Line<'a> {
         let begin = line.find(|c| !is_mark(c)).unwrap_or(line.len());
         let (marks, text) = line.split_at(begin);
         let quotes = marks.matches('>').count();
-        if quotes > MAX_QUOTES || quotes > 0 && !marks.ends_with(char::is_whitespace) {
+        let is_apart = text.is_empty() || marks.ends_with(char::is_whitespace);
+        if quotes > MAX_QUOTES || quotes > 0 && !is_apart {
             return Self { quotes: 0, ..Self::unquoted(line, line.trim_start()) };
         }
         Self { quotes, ..Self::unquoted(line, text) }
@@ -236,9 +237,11 @@ impl LineBreaks {
         line.is_open() && (next.begins_small() || self.is_full(line, next))
     }
 
-    /// Returns whether a paragraph continues after this line break.
-    pub(super) fn continues(&self, line: Line<'_>, next: Line<'_>) -> bool {
-        if next.is_item() || line.text.starts_with('#') || line.quotes != next.quotes {
+    /// Returns whether a paragraph continues after this line break. With `in_list`, it is an item of a list. A line such as
+    /// "3. Mai kam er" begins no item after a full line whose sentence is open.
+    pub(super) fn continues(&self, line: Line<'_>, next: Line<'_>, in_list: bool) -> bool {
+        let begins_item = next.is_item() && (in_list || !line.is_open() || !self.is_full(line, next));
+        if begins_item || line.text.starts_with('#') || line.quotes != next.quotes {
             return false;
         }
         let is_indented = next.indent >= line.indent + 2 && ends_sentence(line.text);

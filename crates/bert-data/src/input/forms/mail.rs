@@ -57,7 +57,8 @@ fn own_lines(text: &str) -> String {
     let mut own = String::new();
     for (at, &line) in lines.iter().enumerate() {
         let rest = &lines[at + 1..];
-        let is_signature = ["-- ", "--"].contains(&line) && rest.len() <= SIGNATURE;
+        let is_paragraph = rest.len() <= SIGNATURE && !rest.iter().any(|line| line.trim().is_empty());
+        let is_signature = line == "-- " || line == "--" && is_paragraph;
         if is_signature || line.starts_with("-----BEGIN PGP SIGNATURE") {
             break;
         }
@@ -117,8 +118,9 @@ fn has_date(line: &str) -> bool {
     line.split_whitespace().any(is_time) && line.split_whitespace().any(|word| are_digits(word, 4))
 }
 
-/// Names of the fields of a header, of which a mail has at least one if the address of its sender is not in it.
-const FIELDS: [&str; 5] = ["date", "message-id", "received", "mime-version", "content-type"];
+/// Names of the fields of a header, of which a mail has at least one if it has neither the address of its sender nor a
+/// date with a time.
+const FIELDS: [&str; 4] = ["message-id", "received", "mime-version", "content-type"];
 
 /// Returns whether the first lines of a file are the header of a mail, in a mailbox or alone.
 pub(super) fn are_mails(lines: &[&str]) -> bool {
@@ -126,11 +128,12 @@ pub(super) fn are_mails(lines: &[&str]) -> bool {
     let is_box = lines.first().is_some_and(|line| is_mailbox_line(line));
     let header = lines[usize::from(is_box)..].iter().take_while(|line| !line.trim().is_empty());
     let mut names = Vec::new();
-    let mut has_address = is_box;
+    let mut is_sent = is_box;
     for line in header {
         match field(line) {
             Some(name) => {
-                has_address |= name.eq_ignore_ascii_case("from") && line.contains('@');
+                is_sent |= name.eq_ignore_ascii_case("from") && line.contains('@');
+                is_sent |= name.eq_ignore_ascii_case("date") && has_date(line);
                 names.push(name.to_ascii_lowercase());
             }
             // A long field continues in indented lines.
@@ -139,7 +142,7 @@ pub(super) fn are_mails(lines: &[&str]) -> bool {
         }
     }
     names.iter().any(|name| name == "from")
-        && (has_address || names.iter().any(|name| FIELDS.contains(&name.as_str())))
+        && (is_sent || names.iter().any(|name| FIELDS.contains(&name.as_str())))
 }
 
 /// Returns the name of the field that a line of a header begins.
@@ -184,7 +187,7 @@ mod tests {
     #[test]
     fn lines_of_other_character_sets_are_decoded() {
         for charset in ["", "Content-Type: text/plain; charset=iso-8859-1\n"] {
-            let mut mail = format!("From: Ann\nDate: Mon\n{charset}\nGr").into_bytes();
+            let mut mail = format!("From: ann@mill\nDate: Mon\n{charset}\nGr").into_bytes();
             mail.extend_from_slice(b"\xfc\xdfe aus der M\xfchle.\n");
             let mut out = String::new();
             let form = crate::input::forms::form::Form::Mail;
@@ -192,6 +195,19 @@ mod tests {
             let (mut reader, _) = crate::input::forms::Converted::new(form, text, 1 << 20);
             std::io::Read::read_to_string(&mut reader, &mut out).unwrap();
             assert_eq!(out, "Grüße aus der Mühle.\n\n");
+        }
+        for (charset, encoded) in
+            [("gb2312", "y66ztcSlt7s="), ("koi8-r", "7dXLwQ=="), ("shift_jis", "kIWO1A==")]
+        {
+            let mail = format!(
+                "From: ann@mill\nContent-Type: text/plain; charset={charset}\nContent-Transfer-Encoding: base64\n\n{encoded}\n"
+            );
+            let text = match charset {
+                "gb2312" => "水车磨坊",
+                "koi8-r" => "Мука",
+                _ => "水車",
+            };
+            assert_eq!(converted(&mail).trim(), text, "{charset}");
         }
     }
 
@@ -223,7 +239,7 @@ mod tests {
             "Ann: It rained.\nBen: It did.\nFrom: where?\n",
             "From here one sees it.\nSubject: none\n",
             "From: Ann\n\nSubject: none\n",
-            "From: The mill\nTo: Ann\nSubject: The flood\n\nIt rained.\n",
+            "From: The mill\nTo: Ann\nSubject: The flood\nDate: 3 May\n\nIt rained.\n",
         ] {
             assert!(!super::are_mails(&text.lines().collect::<Vec<_>>()), "{text}");
         }

@@ -81,8 +81,9 @@ fn page_heads(lines: &[&str], breaks: &LineBreaks) -> HashSet<String> {
     let mut last = None;
     for (at, &line) in lines.iter().enumerate() {
         let shape = page_shape(line);
-        let is_at_feed =
-            line.starts_with('\u{c}') || lines.get(at + 1).is_some_and(|next| next.starts_with('\u{c}'));
+        // The foot of a page may have two lines.
+        let after = lines[at + 1..].iter().take_while(|line| !line.trim_matches(' ').is_empty()).take(2);
+        let is_at_feed = line.starts_with('\u{c}') || after.into_iter().any(|next| next.starts_with('\u{c}'));
         let is_alone = is_border(before(at)) && is_border(lines.get(at + 1));
         if (is_at_feed || is_alone) && !shape.is_empty() && shape.chars().count() <= MAX_HEAD {
             let next = lines[at + 1..].iter().find(is_text);
@@ -137,7 +138,7 @@ impl Paragraphs {
 impl Converter for Paragraphs {
     fn line(&mut self, line: &str, out: &mut Text) {
         self.after_page |= line.starts_with('\u{c}');
-        if line.trim().is_empty() {
+        if Line::new(line).text.is_empty() {
             self.after_blank = true;
             return;
         }
@@ -237,7 +238,14 @@ mod tests {
     #[test]
     fn feet_of_pages_are_left_out() {
         let (first, second) = PARAGRAPH.split_at(PARAGRAPH.find("river had").unwrap());
-        for foot in ["\n\nPage {} of 15\n\u{c}", "\n\n{}/15\n\u{c}", "\n- {} -\n\u{c}", "\n[Pg {}]\n\u{c}"] {
+        for foot in [
+            "\n\nThe mill, 2011\n{}\n\u{c}",
+            "\n\n{}\nwww.mill.example\n\u{c}",
+            "\n\nPage {} of 15\n\u{c}",
+            "\n\n{}/15\n\u{c}",
+            "\n- {} -\n\u{c}",
+            "\n[Pg {}]\n\u{c}",
+        ] {
             let foot_of = |number: usize| foot.replace("{}", &number.to_string());
             let page = |number: usize| {
                 let second = second.replace("river", NAMES[number]);
@@ -250,5 +258,14 @@ mod tests {
                 .collect();
             assert_eq!(converted(&pages), text, "{foot}");
         }
+    }
+
+    #[test]
+    fn numbers_at_the_start_of_lines_begin_no_items() {
+        let dated = "The miller was an old man, and his daughter came home on May\n3. The village was glad to see her again.";
+        let quoted = "> A quoted line of text.\n>\n> Another line of text.\n";
+        let out = converted(&format!("{PARAGRAPH}\n\n{PARAGRAPH}\n\n{PARAGRAPH}\n\n{dated}\n\n{quoted}"));
+        assert!(out.contains("home on May 3. The village"), "{out}");
+        assert!(out.ends_with("A quoted line of text.\nAnother line of text.\n"), "{out}");
     }
 }

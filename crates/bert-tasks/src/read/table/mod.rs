@@ -180,7 +180,7 @@ fn examples(
     rows.into_iter().enumerate().map(example).collect()
 }
 
-/// Returns the table file of a split in a folder: `train.csv`, `train.tsv`, `train.jsonl` or `train.parquet`.
+/// Returns the table file of a split in a folder, such as `train.csv`, `train.jsonl` or `train.parquet`.
 pub(crate) fn find_table(task: &Task, dir: &Path, split: Split) -> Result<SplitFile, TaskError> {
     let tried: Vec<String> = TABLE_FORMATS.iter().map(|extension| format!("{split}.{extension}")).collect();
     let mut found = Vec::new();
@@ -381,7 +381,12 @@ mod tests {
         let error = find(Split::Dev).unwrap_err();
         assert!(error.to_string().contains("dev.csv, dev.parquet"), "{error}");
         let error = find(Split::Test).unwrap_err().to_string();
-        assert!(error.ends_with("(looked for test.csv, test.tsv, test.jsonl, test.parquet)"), "{error}");
+        assert!(
+            error.ends_with(
+                "(looked for test.csv, test.tsv, test.jsonl, test.ndjson, test.json, test.parquet)"
+            ),
+            "{error}"
+        );
         assert!(find(Split::DevMismatched).is_err());
     }
 }

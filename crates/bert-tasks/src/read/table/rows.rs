@@ -15,7 +15,7 @@ use crate::task::error::{TaskError, TaskProblem, json_type};
 use crate::task::spec::Columns;
 
 /// File extensions to search for in a folder.
-pub(super) const TABLE_FORMATS: [&str; 4] = ["csv", "tsv", "jsonl", "parquet"];
+pub(super) const TABLE_FORMATS: [&str; 6] = ["csv", "tsv", "jsonl", "ndjson", "json", "parquet"];
 
 /// The kind of a table's labels.
 #[derive(Debug, Clone, Copy, PartialEq)]
