@@ -42,6 +42,7 @@ pub fn comparison_page(folders: &[&Path]) -> Result<Report, Error> {
         }
     }
     let mut notes = warnings(&runs);
+    notes.extend(tuning_warnings(&tunings));
     let body = html! {
         (verdict("plain", &best(&runs, &tunings), ""))
         @if !runs.is_empty() {
@@ -51,7 +52,10 @@ pub fn comparison_page(folders: &[&Path]) -> Result<Report, Error> {
             @if runs.len() > 1 { (settings_table(&runs.iter().map(run_settings).collect::<Vec<_>>())) }
             (loss_charts(&runs, &mut notes))
         }
-        @if !tunings.is_empty() { (finetunings(&tunings)) }
+        @if !tunings.is_empty() {
+            (finetunings(&tunings))
+            @if runs.is_empty() { (findings_list(&notes)) }
+        }
     };
     let title = format!("Comparison of {} runs", folders.len());
     Ok(Report { html: chart_page(&Head { title: &title, about: &[] }, &body), findings: notes })
@@ -72,9 +76,9 @@ fn best(runs: &[RunRecord], tunings: &[(String, FinetuneReport)]) -> String {
         let summary = report.dev.metrics.iter().find(|m| m.metric == primary)?;
         Some((name, primary, summary.statistics.mean))
     });
-    let is_one_task = tunings.iter().all(|(_, report)| report.dev.task == tunings[0].1.dev.task);
+    let is_one_set = tunings.iter().all(|(_, report)| has_dev_set_of(report, &tunings[0].1));
     let highest =
-        scores.filter(|_| is_one_task).max_by(|a, b| a.2.total_cmp(&b.2)).map(|(name, primary, mean)| {
+        scores.filter(|_| is_one_set).max_by(|a, b| a.2.total_cmp(&b.2)).map(|(name, primary, mean)| {
             format!("{name} has the highest mean {primary} on dev: {}.", primary.with_unit(mean))
         });
     let sentences: Vec<String> = lowest.into_iter().chain(highest).collect();
@@ -83,6 +87,28 @@ fn best(runs: &[RunRecord], tunings: &[(String, FinetuneReport)]) -> String {
     } else {
         sentences.join(" ")
     }
+}
+
+/// Returns whether two fine-tunings were scored on the same examples of the same task.
+fn has_dev_set_of(report: &FinetuneReport, other: &FinetuneReport) -> bool {
+    report.dev.task == other.dev.task && report.dev_digest == other.dev_digest
+}
+
+/// Returns warnings about other dev sets than the first one, and about texts that scored sets share with training sets.
+fn tuning_warnings(tunings: &[(String, FinetuneReport)]) -> Vec<Finding> {
+    let Some((first_name, first)) = tunings.first() else { return Vec::new() };
+    let of_tuning = |(name, report): &(String, FinetuneReport)| {
+        let other = (!has_dev_set_of(report, first)).then(|| {
+            format!("{name} has another dev set than {first_name}, so their scores are not comparable")
+        });
+        let shared: Vec<String> = report
+            .shared_texts
+            .iter()
+            .filter_map(|shared| Some(format!("{name}: {}", shared.warning()?)))
+            .collect();
+        other.into_iter().chain(shared).collect::<Vec<_>>()
+    };
+    tunings.iter().flat_map(of_tuning).map(|text| Finding::new(Severity::Warning, text)).collect()
 }
 
 /// Returns the warnings about each run.

@@ -15,16 +15,14 @@ use crate::tokenization::vocabulary::{MAX_INPUT_CHARS_PER_WORD, SPECIAL, UNK, Vo
 
 /// Returns the settings of the normalizer of a `tokenizer.json`; a normalizer or pre-tokenizer other than BERT's is rejected.
 pub(super) fn settings(tokenizer: &Map<String, Value>) -> Result<PartialSettings, VocabularyProblem> {
-    // A map of tokens has no settings. A tokenizer without these keys does not clean or split text as BERT does.
-    if !tokenizer.contains_key("model") {
-        return Ok(PartialSettings::default());
-    }
-    let [splitter, normalizer] =
-        ["pre_tokenizer", "normalizer"].map(|key| tokenizer.get(key).unwrap_or(&Value::Null));
-    if splitter.get("type").is_none_or(|name| name != "BertPreTokenizer") {
+    // A model alone says nothing about these stages, but `null` means that text is not cleaned or split.
+    if let Some(splitter) = tokenizer.get("pre_tokenizer")
+        && splitter.get("type").is_none_or(|name| name != "BertPreTokenizer")
+    {
         let found = splitter.get("type").unwrap_or(splitter);
         return Err(unsupported("pre_tokenizer", found, "BertPreTokenizer"));
     }
+    let Some(normalizer) = tokenizer.get("normalizer") else { return Ok(PartialSettings::default()) };
     let steps: Vec<&Value> = match normalizer {
         whole if whole.get("type").is_some_and(|name| name == "Sequence") => {
             whole.get("normalizers").and_then(Value::as_array).into_iter().flatten().collect()

@@ -42,6 +42,21 @@ pub struct Collection {
     pub groups: Vec<Group>,
 }
 
+/// Returns a warning for each fine-tuning whose scored sets share texts with its training set.
+///
+/// # Errors
+/// When a folder has no report.
+pub fn shared_text_warnings(folders: &[PathBuf]) -> Result<Vec<String>, Error> {
+    let mut warnings = Vec::new();
+    for folder in folders {
+        let shared = FinetuneReport::read(folder)?.shared_texts;
+        warnings.extend(
+            shared.iter().filter_map(|set| Some(format!("{}: {}", folder.display(), set.warning()?))),
+        );
+    }
+    Ok(warnings)
+}
+
 /// Reads the reports of `folders` and groups them by configuration.
 ///
 /// # Errors

@@ -3,9 +3,10 @@
 use std::path::PathBuf;
 
 use bert_inference::Error;
-use bert_reports::compare::{collect, pairwise};
+use bert_reports::compare::{collect, pairwise, shared_text_warnings};
 use clap::Args as ClapArgs;
 
+use crate::output::progress::print_warning;
 use crate::output::table::{FormatArgs, as_table, print_table};
 
 /// Combine or compare separate fine-tunings of one task.
@@ -39,9 +40,11 @@ pub struct Args {
 pub fn run(args: &Args) -> anyhow::Result<()> {
     if args.paired {
         let comparison = pairwise::compare(&args.folders)?;
+        print_shared_texts(&args.folders)?;
         return print_table(args.json, args.format, &comparison, as_table);
     }
     let mut collection = collect(&args.folders)?;
+    print_shared_texts(&args.folders)?;
     let rows = collection.groups.len();
     if !args.names.is_empty() && args.names.len() != rows {
         let reason = format!("{} names for {rows} configurations", args.names.len());
@@ -54,4 +57,10 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         [only] => format!("dev\n{}", only.dev),
         _ => as_table(collection),
     })
+}
+
+/// Prints a warning for each fine-tuning whose scored sets share texts with its training set.
+fn print_shared_texts(folders: &[PathBuf]) -> anyhow::Result<()> {
+    shared_text_warnings(folders)?.iter().for_each(print_warning);
+    Ok(())
 }

@@ -17,6 +17,8 @@ const MIN_PROSE: usize = 60;
 const MIN_WIDTH_WITHOUT_CASE: usize = 45;
 /// The same for text of ideographs.
 const MIN_WIDTH_OF_IDEOGRAPHS: usize = 20;
+/// The same for columns.
+const MIN_COLUMN_OF_IDEOGRAPHS: usize = 12;
 /// Number of breaks from which the lines of a file are judged.
 const ENOUGH_BREAKS: usize = 8;
 /// Minimum mean length of lines that break before small letters anywhere.
@@ -132,8 +134,9 @@ pub(super) fn is_cjk(c: char) -> bool {
 pub(crate) struct LineBreaks {
     /// Number of lines that are not blank.
     lines: usize,
-    /// Number of these that have the end of a sentence.
+    /// Number of these that have the end of a sentence, and that have one inside.
     ends: usize,
+    ends_inside: usize,
     /// Number of breaks between two lines that are not blank.
     pub(crate) breaks: usize,
     /// Number of these after lines that do not end a sentence.
@@ -165,7 +168,9 @@ impl LineBreaks {
         let first = lines.iter().find_map(|line| line.text.chars().next());
         found.is_cjk = first.is_some_and(is_cjk);
         for line in &lines {
-            found.ends += usize::from(ends_sentence(line.text) || ends_inside(line.text));
+            let ends_inside = ends_inside(line.text);
+            found.ends += usize::from(ends_inside || ends_sentence(line.text));
+            found.ends_inside += usize::from(ends_inside);
         }
         for pair in lines.windows(2) {
             found.add(pair[0], pair[1]);
@@ -217,7 +222,11 @@ impl LineBreaks {
             return false;
         }
         let is_cased = 2 * self.cased >= self.full.max(1);
-        let min_width = if is_cased {
+        // Most sentences end inside of lines, as in narrow columns; those of verse end with lines.
+        let are_columns = 10 * self.full >= 9 * self.open && 3 * self.ends_inside >= 2 * self.ends;
+        let min_width = if are_columns && self.is_cjk {
+            MIN_COLUMN_OF_IDEOGRAPHS
+        } else if is_cased || are_columns {
             MIN_WIDTH
         } else if self.is_cjk {
             MIN_WIDTH_OF_IDEOGRAPHS

@@ -33,8 +33,9 @@ pub(super) fn check_input_form(
         !has_pairs || names.as_array().is_some_and(|names| names.contains(&json!("token_type_ids")))
     };
     settings.require("model_input_names", names_segments, "a list with token_type_ids")?;
-    let template = tokenizer.object.get(TEMPLATE).unwrap_or(&Value::Null);
-    if !tokenizer.object.contains_key("model") || is_berts(template, &text.vocabulary, has_pairs) {
+    // The model of a tokenizer alone says nothing about the form, but `null` means that texts have no special tokens.
+    let Some(template) = tokenizer.object.get(TEMPLATE) else { return Ok(()) };
+    if is_berts(template, &text.vocabulary, has_pairs) {
         return Ok(());
     }
     let found: String = template.to_string().chars().take(200).collect();
