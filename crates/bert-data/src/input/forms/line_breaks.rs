@@ -222,8 +222,8 @@ impl LineBreaks {
             return false;
         }
         let is_cased = 2 * self.cased >= self.full.max(1);
-        // Most sentences end inside of lines, as in narrow columns; those of verse end with lines.
-        let are_columns = 10 * self.full >= 9 * self.open && 3 * self.ends_inside >= 2 * self.ends;
+        // Many sentences end inside of lines, as in narrow columns; those of verse end with lines.
+        let are_columns = 10 * self.full >= 9 * self.open && 2 * self.ends_inside >= self.ends;
         let min_width = if are_columns && self.is_cjk {
             MIN_COLUMN_OF_IDEOGRAPHS
         } else if is_cased || are_columns {
