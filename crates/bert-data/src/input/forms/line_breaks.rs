@@ -222,7 +222,7 @@ impl LineBreaks {
             return false;
         }
         let is_cased = 2 * self.cased >= self.full.max(1);
-        // Many sentences end inside of lines, as in narrow columns; those of verse end with lines.
+        // In narrow columns many sentences end inside of lines, in verse few.
         let are_columns = 10 * self.full >= 9 * self.open && 2 * self.ends_inside >= self.ends;
         let min_width = if are_columns && self.is_cjk {
             MIN_COLUMN_OF_IDEOGRAPHS
