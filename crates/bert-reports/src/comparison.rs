@@ -18,6 +18,7 @@ use bert_training::run_dir::identity::RUN;
 use maud::{Markup, html};
 use serde_json::Value;
 
+use crate::compare::named_warnings;
 use crate::findings::{Finding, Severity, findings};
 use crate::page::{Report, findings_list};
 use crate::run_record::RunRecord;
@@ -97,18 +98,13 @@ fn has_dev_set_of(report: &FinetuneReport, other: &FinetuneReport) -> bool {
 /// Returns warnings about other dev sets than the first one, and about texts that scored sets share with training sets.
 fn tuning_warnings(tunings: &[(String, FinetuneReport)]) -> Vec<Finding> {
     let Some((first_name, first)) = tunings.first() else { return Vec::new() };
-    let of_tuning = |(name, report): &(String, FinetuneReport)| {
+    let warnings = |(name, report): &(String, FinetuneReport)| {
         let other = (!has_dev_set_of(report, first)).then(|| {
             format!("{name} has another dev set than {first_name}, so their scores are not comparable")
         });
-        let shared: Vec<String> = report
-            .shared_texts
-            .iter()
-            .filter_map(|shared| Some(format!("{name}: {}", shared.warning()?)))
-            .collect();
-        other.into_iter().chain(shared).collect::<Vec<_>>()
+        other.into_iter().chain(named_warnings(name, report)).collect::<Vec<_>>()
     };
-    tunings.iter().flat_map(of_tuning).map(|text| Finding::new(Severity::Warning, text)).collect()
+    tunings.iter().flat_map(warnings).map(|text| Finding::new(Severity::Warning, text)).collect()
 }
 
 /// Returns the warnings about each run.

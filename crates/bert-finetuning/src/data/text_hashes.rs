@@ -136,7 +136,7 @@ pub struct SharedTexts {
 
 /// Share of equal examples from which a set is part of another one.
 const PART_SHARE: f64 = 0.9;
-/// Smallest number of different texts of a set that is part of a larger one. Fewer may be equal by chance, or a trial.
+/// Smallest number of different texts of a set that is part of a larger one. Fewer texts may be equal by chance.
 const PART_TEXTS: usize = 100;
 
 /// The texts of a set that other sets are compared with.

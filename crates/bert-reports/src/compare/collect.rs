@@ -49,12 +49,14 @@ pub struct Collection {
 pub fn shared_text_warnings(folders: &[PathBuf]) -> Result<Vec<String>, Error> {
     let mut warnings = Vec::new();
     for folder in folders {
-        let shared = FinetuneReport::read(folder)?.shared_texts;
-        warnings.extend(
-            shared.iter().filter_map(|set| Some(format!("{}: {}", folder.display(), set.warning()?))),
-        );
+        warnings.extend(named_warnings(&folder.display().to_string(), &FinetuneReport::read(folder)?));
     }
     Ok(warnings)
+}
+
+/// Returns the warnings about the texts that the scored sets of a fine-tuning share, with its name.
+pub(crate) fn named_warnings(name: &str, report: &FinetuneReport) -> Vec<String> {
+    report.shared_texts.iter().filter_map(|set| Some(format!("{name}: {}", set.warning()?))).collect()
 }
 
 /// Reads the reports of `folders` and groups them by configuration.

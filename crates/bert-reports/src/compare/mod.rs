@@ -15,4 +15,5 @@ pub mod pairwise;
 pub(crate) mod saved_answers;
 
 pub use crate::compare::pairwise::{Comparison, SeedPair, Side, compare, compare_sides};
+pub(crate) use collect::named_warnings;
 pub use collect::{Collection, Group, collect, shared_text_warnings};

@@ -67,7 +67,7 @@ const C3: u16 = 64;
 const ASIAN: u16 = 128;
 const E2: u16 = 256;
 const BAR: u16 = 512;
-const JOINER: u16 = 1024;
+const RULE: u16 = 1024;
 const DIGIT: u16 = 2048;
 
 /// Marks of which lines between documents consist.
@@ -93,7 +93,7 @@ const FLAGS: [u16; 256] = {
     flags[b'+' as usize] = BAR;
     let mut at = 0;
     while at < RULE_MARKS.len() {
-        flags[RULE_MARKS[at] as usize] = JOINER;
+        flags[RULE_MARKS[at] as usize] = RULE;
         at += 1;
     }
     let mut digit = b'0';
@@ -234,7 +234,7 @@ fn has(sign: Sign, flags: u16, text: &str) -> bool {
         Sign::Fields => flags & BAR > 0 && has_fields(text, flags),
         Sign::Identifier => flags & DIGIT > 0 && begins_with_identifier(text),
         Sign::Number => flags & DIGIT > 0 && begins_with_number(text),
-        Sign::Rule => flags & JOINER > 0 && text.len() >= MIN_RULE && is_rule(text),
+        Sign::Rule => flags & RULE > 0 && text.len() >= MIN_RULE && is_rule(text),
         Sign::Decomposed => {
             flags & MARK > 0
                 && text.chars().any(

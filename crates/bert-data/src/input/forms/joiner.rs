@@ -41,6 +41,8 @@ pub(crate) struct Joiner {
     last: String,
     /// The open paragraph.
     paragraph: String,
+    /// Whether the open paragraph is an item of a list.
+    is_item: bool,
     /// Number of lines that were joined to the line before.
     pub(crate) joined: u64,
 }
@@ -66,7 +68,7 @@ impl Joiner {
             if far {
                 last.is_open() && !next.is_item() && (next.begins_small() || !next.has_case())
             } else {
-                self.breaks.continues(last, next, Line::new(&self.paragraph).is_item())
+                self.breaks.continues(last, next, self.is_item)
             }
         };
         let is_long =
@@ -77,6 +79,7 @@ impl Joiner {
         } else {
             self.end(on_paragraph);
             self.paragraph.push_str(next.text);
+            self.is_item = next.is_item();
         }
         self.last.clear();
         self.last.push_str(line);

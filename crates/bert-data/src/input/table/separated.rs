@@ -34,7 +34,7 @@ impl SeparatedRows {
     /// Reads the first row and finds the text column, by its name or its number from 1.
     ///
     /// # Errors
-    /// [`InputProblem::Column`] if there is no such column; or an error that names the line, if the first row is invalid.
+    /// [`InputProblem::Column`] for a missing column; the error of the first row, with its line.
     pub(super) fn open(file: &mut RowFile, separator: u8, column: &str) -> Result<Self> {
         let TableStart { parser, skipped } = TableStart::detect(&file.source.head, separator);
         let mut text = file.source.take_text();
