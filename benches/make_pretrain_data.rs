@@ -18,8 +18,8 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use bert_data::input::{BlockReader, Format};
 use bert_random::{Domain, Random, Stream};
+use bert_text::{BlockReader, Format};
 use clap::Parser;
 
 #[derive(Parser)]

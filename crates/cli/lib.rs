@@ -46,7 +46,11 @@ pub use bert_finetuning as finetuning;
 pub use bert_inference as inference;
 pub use bert_model as model;
 pub use bert_reports as reports;
+pub use bert_storage as storage;
+pub use bert_task_files as task_files;
 pub use bert_tasks as tasks;
+pub use bert_text as text;
+pub use bert_tokenization as tokenization;
 pub use bert_training as training;
 #[cfg(feature = "translation")]
 pub use bert_translation as translation;
@@ -68,7 +72,9 @@ pub mod prelude {
     pub use bert_model::{Architecture, BertConfig, BertForPreTraining, LossNormalizer, Preset};
     pub use bert_reports::export::{Export, export, export_fresh};
     pub use bert_storage::write_atomic;
-    pub use bert_tasks::{Example, TextRow};
+    pub use bert_task_files::TextRow;
+
+    pub use bert_tasks::Example;
     pub use bert_training::PretrainConfig;
     pub use bert_training::data_loader::{DataLoader, PretrainingBatch};
     pub use bert_training::evaluation::{Evaluation, evaluate};

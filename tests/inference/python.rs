@@ -13,7 +13,9 @@ use bert_inference::encoding::classifier::predict;
 use bert_inference::encoding::examples::Features;
 use bert_inference::encoding::model_tokenizer::ModelTokenizer;
 use bert_model::{LoadPolicy, load_pretrained, read_adapter};
-use bert_tasks::{Task, read_file};
+use bert_task_files::read_file;
+
+use bert_tasks::Task;
 use serde_json::Value;
 
 use crate::common::{Folder, entailment};

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use bert_data::input::split_lists;
+use bert_text::split_lists;
 use bert_data::{BuildConfig, BuildProgress, build_part, tokenize_part};
 use bert_storage::{is_url, objects, on_disk};
 use serde::{Deserialize, Serialize};

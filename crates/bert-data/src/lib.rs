@@ -37,8 +37,8 @@
 //!
 //! | # | stage | output type | module |
 //! |---|---|---|---|
-//! | 1 | files -> texts: lines, rows of tables | [`input::Block`] | [`input`] |
-//! | 2 | texts -> documents of token ids | [`documents::Documents`] | [`tokenization`], [`documents`] |
+//! | 1 | files -> texts: lines, rows of tables | [`bert_text::Block`] | [`bert_text`] |
+//! | 2 | texts -> documents of token ids | [`documents::Documents`] | [`bert_tokenization`], [`documents`] |
 //! | 3 | documents -> store on disk, in segments of input files | `Store` | `builder::token_store` |
 //! | 4 | documents -> buckets, newly assigned in every pass | [`Bucket`] | `documents::bucket`, `builder::plan` |
 //! | 5 | bucket -> sentence pairs -> masked instances | [`Instance`] | [`instance`], `builder` |
@@ -140,16 +140,17 @@ pub mod config;
 pub mod dataset;
 pub mod documents;
 mod error;
-pub mod input;
 pub mod inspect;
 pub mod instance;
 pub mod make_vocab;
 mod parallel;
-pub mod parquet;
-pub mod program;
+mod program;
 pub mod shard;
-pub mod tokenization;
 
+pub use bert_tokenization::{
+    IdSpace, PartialSettings, PieceWithOffsets, TokenId, Tokenizer, TokenizerFiles, TokenizerSettings,
+    Vocabulary,
+};
 pub use builder::dry_run::{Estimate, dry_run};
 pub use builder::held_out::build_held_out;
 pub use builder::merge::{merge, merge_with_scratch};
@@ -174,15 +175,9 @@ pub use documents::bucket::Bucket;
 pub use documents::casing::casing_warning;
 pub use documents::text_writer::write_documents;
 pub use error::{
-    Error, InputError, InputProblem, Locate, Located, ManifestProblem, OptionError, OutputProblem, PartError,
-    Result, RowProblem, ShardProblem, TextProblem, VocabularyProblem, is_disk_full,
+    Error, InputProblem, InputsError, Locate, Located, ManifestProblem, OptionError, OutputProblem,
+    PartError, Result, RowProblem, ShardProblem, TextError, TextProblem, VocabularyProblem, is_disk_full,
 };
 pub use inspect::inspect;
 pub use shard::file::{ShardFile, read_shard};
 pub use shard::row::{Row, ShardRows};
-pub use tokenization::Tokenizer;
-pub use tokenization::offsets::PieceWithOffsets;
-pub use tokenization::settings::{PartialSettings, TokenizerSettings};
-pub use tokenization::tokenizer_files::TokenizerFiles;
-pub use tokenization::vocabulary::{TokenId, Vocabulary};
-pub use tokenization::word_marks::IdSpace;

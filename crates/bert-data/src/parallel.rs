@@ -7,25 +7,18 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex, PoisonError};
+
 use std::time::Duration;
 
-use rayon::{ThreadPool, ThreadPoolBuilder};
+use rayon::ThreadPool;
 
-use crate::error::{Error, Result};
+use bert_text::threads::lock;
+
+use crate::error::Result;
 
 /// Interval between calls of `on_progress` while no item finishes. The caller can cancel the work in each call.
 const TICK: Duration = Duration::from_millis(100);
-
-/// Returns a pool with this number of threads; 0 means one per core.
-pub(crate) fn pool(threads: usize) -> Result<ThreadPool> {
-    let pool = ThreadPoolBuilder::new().num_threads(threads).build();
-    pool.map_err(|source| Error::Threads { threads, source })
-}
-
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// Workers on the threads of a pool, each with a state.
 pub(crate) struct Workers<'a, W> {
@@ -238,8 +231,10 @@ impl<I, F, R> Drop for EndOnPanic<'_, I, F, R> {
 
 #[cfg(test)]
 mod tests {
+    use rayon::ThreadPoolBuilder;
+
     use super::*;
-    use crate::error::InputError;
+    use crate::error::{Error, TextError};
 
     #[test]
     fn results_keep_the_order_of_the_items() {
@@ -266,7 +261,7 @@ mod tests {
         faulty: impl Fn(&str, usize) -> bool + Sync,
     ) -> (Vec<usize>, Vec<usize>, Result<()>) {
         let pool = ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-        let error = |item: usize| Error::Input(InputError::NoInstances { sentences: item });
+        let error = |item: usize| Error::Text(TextError::NoInstances { sentences: item });
         let begun = Mutex::new(0usize);
         let most = Mutex::new(0usize);
         let items = (0..100).map(|item| {
@@ -321,7 +316,7 @@ mod tests {
                 let (consumed, reported, result) =
                     run_queue(threads, 30, |what, item| what == wrong && item >= 40);
                 assert!(
-                    matches!(result, Err(Error::Input(InputError::NoInstances { sentences: 40 }))),
+                    matches!(result, Err(Error::Text(TextError::NoInstances { sentences: 40 }))),
                     "{wrong}: {result:?}"
                 );
                 assert!(

@@ -1,22 +1,9 @@
-//! The name, version and commit of this program.
+//! The name and version of this program, with its commit.
 
-use std::sync::OnceLock;
+use bert_storage::commit;
 
 /// Name and version of this program.
-pub(crate) const PROGRAM: &str = concat!("bert-data ", env!("CARGO_PKG_VERSION"));
-
-/// Commit of the program. The libraries are compiled without it, so that a new commit does not change them.
-static COMMIT: OnceLock<&str> = OnceLock::new();
-
-/// Records the commit of the program. A program calls this once, at its start; the commit of other programs is `unknown`.
-pub fn set_commit(commit: &'static str) {
-    COMMIT.get_or_init(|| commit);
-}
-
-/// Returns the commit of the program, or `unknown`.
-pub fn commit() -> &'static str {
-    COMMIT.get().copied().unwrap_or("unknown")
-}
+const PROGRAM: &str = concat!("bert-data ", env!("CARGO_PKG_VERSION"));
 
 /// Returns name, version and the first digits of the commit, such as `bert-data 0.1.0 (697acb8e)`.
 pub(crate) fn program() -> String {

@@ -8,13 +8,13 @@ use bert_inference::compute::memory;
 use bert_inference::compute::memory::StepShape;
 use bert_inference::compute::stop_flag::StopFlag;
 use bert_inference::model_dir::json_file::exists;
-use bert_inference::{Error, FolderProblem};
 use bert_model::{BertConfig, BertForMultipleChoice, BertForSequenceClassification, BertWithFeatureHead};
 use bert_storage::Locate;
 use bert_tasks::Kind;
 use bert_training::optimizer::size_defaults::ChosenDefault;
 use bert_training::step::device_check::{CheckShape, check_before_first_step};
 use bert_training::step::device_selection::{SelectedDevice, select_device};
+use bert_training::{Error, RunProblem};
 use serde_json::Value;
 
 use crate::config::FinetuneConfig;
@@ -54,7 +54,7 @@ pub fn finetune(
 /// returns its report.
 ///
 /// # Errors
-/// [`FolderProblem::FinishedDiffers`] with each difference; otherwise as [`finetune`].
+/// [`RunProblem::FinishedDiffers`] with each difference; otherwise as [`finetune`].
 pub fn check_finished(config: &FinetuneConfig) -> Result<FinetuneReport, Error> {
     with_task(config, Source::Files, Action::CheckFinished, &mut |_| {})
 }
@@ -62,7 +62,7 @@ pub fn check_finished(config: &FinetuneConfig) -> Result<FinetuneReport, Error> 
 /// Checks a configuration as far as possible without reading its files.
 ///
 /// # Errors
-/// [`Error::Configuration`] naming the flag.
+/// [`Error::Configuration`](bert_inference::Error::Configuration) naming the flag.
 pub fn check(config: &FinetuneConfig) -> Result<(), Error> {
     grid::cells(config, &TuningDefaults::published(config), None).map(drop)
 }
@@ -140,7 +140,7 @@ impl Action<'_> {
     fn check_output(self, output: &Path) -> Result<(), Error> {
         match self {
             Self::Train { resume: true, .. } if !exists(output)? => {
-                Err(FolderProblem::NothingToResume.located(output).into())
+                Err(RunProblem::NothingToResume.located(output).into())
             }
             Self::Train { .. } => OutputFolder::check_free(output),
             Self::CheckFinished => Ok(()),
@@ -168,7 +168,7 @@ impl Action<'_> {
                 let report = FinetuneReport::read(output)?;
                 let changed = report.differences(task)?;
                 if !changed.is_empty() {
-                    return Err(FolderProblem::FinishedDiffers(changed).located(output).into());
+                    return Err(RunProblem::FinishedDiffers(changed).located(output).into());
                 }
                 OutputFolder::clean_finished(output, remove_saved_runs)?;
                 Ok(report)

@@ -63,4 +63,4 @@ pub use crate::output::selection::SelectionReport;
 pub use crate::rows::finetune_rows;
 pub use crate::run::run_report::{EpochReport, RunReport};
 pub use bert_inference::model_dir::resolved::Resolved;
-pub use bert_inference::{Error, FolderProblem};
+pub use bert_training::Error;

@@ -8,7 +8,7 @@ use crate::events::FinetuneEvent;
 use crate::finetune::{Action, Source, with_task};
 use crate::output::report::FinetuneReport;
 use bert_inference::compute::stop_flag::StopFlag;
-use bert_inference::error::{Error, check};
+use bert_training::{Error, check};
 
 /// The value of `data` in the report of a fine-tuning on rows.
 const IN_MEMORY: &str = "(rows in memory)";
@@ -19,8 +19,8 @@ const IN_MEMORY: &str = "(rows in memory)";
 /// stopped fine-tuning on the same rows.
 ///
 /// # Errors
-/// [`Error::Configuration`] when the configuration names another task than a table, or files; the errors of
-/// [`table_examples`](bert_tasks::table_examples); otherwise as [`finetune`](crate::finetune::finetune).
+/// [`Error::Configuration`](bert_inference::Error::Configuration) when the configuration names another task than a table, or files; the errors of
+/// [`table_examples`](bert_task_files::table_examples); otherwise as [`finetune`](crate::finetune::finetune).
 pub fn finetune_rows(
     config: &FinetuneConfig,
     rows: TrainingRows<'_>,

@@ -6,10 +6,11 @@ use bert_inference::compute::precision::PrecisionChoice;
 use bert_inference::encoding::model_tokenizer::{ModelTokenizer, check_segments};
 use bert_inference::model_dir::builtin_model;
 use bert_inference::model_dir::model_folder::resolve_model_folder;
-use bert_inference::{DefaultLength, EncodingLength, Error, ModelDescription, ModelFiles};
+use bert_inference::{DefaultLength, EncodingLength, ModelDescription, ModelFiles};
 use bert_kernels::Compute;
 use bert_model::BertConfig;
 use bert_tasks::Kind;
+use bert_training::Error;
 use bert_training::optimizer::size_defaults::{ChosenDefault, ModelSize};
 use burn::tensor::Device;
 use serde_json::Value;
@@ -101,7 +102,7 @@ impl BaseCheckpoint {
     /// whose defaults are used.
     ///
     /// # Errors
-    /// When one of them cannot be opened or they do not match; [`Error::Mismatch`] when the task has pairs of texts and
+    /// When one of them cannot be opened or they do not match; [`Error::Mismatch`](bert_inference::Error::Mismatch) when the task has pairs of texts and
     /// the model one segment.
     pub(crate) fn open(
         config: &FinetuneConfig,

@@ -7,9 +7,10 @@ use bert_tasks::EncodedPair;
 use burn::tensor::{Device, activation};
 use serde::Serialize;
 
+use bert_tasks::InputText;
+
 use crate::compute::device::DeviceName;
 use crate::compute::host_tensors::{int_vector, values};
-use crate::encoding::input_text::InputText;
 use crate::encoding::model_tokenizer::{ModelTokenizer, check_segments};
 use crate::encoding::padded_batch::PaddedBatch;
 use crate::error::Error;

@@ -2,7 +2,7 @@
 //!
 //! | task | type or function | folder or file |
 //! |---|---|---|
-//! | the answer of any fine-tuned head to each text | [`Predictor`], [`predict_file`], [`predict_texts`] | `prediction/` |
+//! | the answer of any fine-tuned head to each text | [`Predictor`], [`predict`], [`predict_texts`] | `prediction/` |
 //! | labels with probabilities, or scores | [`Classifier`] | `prediction/classifier.rs` |
 //! | answers to questions, quoted from a text | [`Answerer`] | `prediction/question_answerer.rs` |
 //! | a tag for every word | [`Tagger`] | `prediction/token_tagger.rs` |
@@ -14,8 +14,8 @@
 //! | the pseudo-log-likelihood of sentences, and minimal pairs | [`fill_mask::MaskFiller::likelihoods`] | `likelihood.rs` |
 //! | the predictions that flip when one word changes, and the effect of every word | [`Prober`] | `probe/` |
 //!
-//! Texts come from files or standard input in windows ([`NewTexts`], `text_input/`), so memory stays bounded. Batches
-//! are sorted by length within a window, and results keep the order of the input.
+//! Texts come from a [`TextSource`] in windows, so memory stays bounded; the crate `bert-task-files` has sources that
+//! read files. Batches are sorted by length within a window, and results keep the order of the input.
 //!
 //! `compute/` opens the device ([`DeviceName`]), `encoding/` tokenizes and pads texts, and `model_dir/` finds and opens
 //! the folders of models: [`resolve_model_folder`](model_dir::model_folder::resolve_model_folder) accepts a Hugging
@@ -45,12 +45,10 @@ pub mod model_dir;
 mod prediction;
 pub mod pretrained_heads;
 pub(crate) mod probe;
-mod text_input;
 
 pub use crate::attention::{Attention, AttentionOptions, NamedAttention, QueriesAndKeys};
 pub use crate::compute::device::{DEVICE_HELP, DeviceName};
 pub use crate::compute::stop_flag::StopFlag;
-pub use crate::encoding::input_text::{InputText, SplitLine};
 pub use crate::error::{Error, FolderProblem};
 pub use crate::features::embeddings::{Embeddings, ProjectedPoint, Projection};
 pub use crate::features::hidden_states::{
@@ -64,10 +62,8 @@ pub use crate::model_dir::model_options::ModelOptions;
 pub use crate::prediction::classifier::{Answer, Classifier};
 pub use crate::prediction::question_answerer::{Answerer, TextAnswer};
 pub use crate::prediction::token_tagger::{NamedEntity, TaggedText, Tagger};
-pub use crate::prediction::{Predictions, Predictor, predict_file, predict_texts};
+pub use crate::prediction::{Predictions, Predictor, predict, predict_texts};
 pub use crate::probe::{
     Guess, MaskedWord, Prediction, Probe, Prober, Replacement, Saliency, Subject, WordSaliency,
 };
-pub use crate::text_input::columns::TextColumns;
-pub use crate::text_input::{NewTexts, STANDARD_INPUT};
-pub use bert_data::input::table::TextFormat;
+pub use bert_tasks::{InputText, TextSource, Window, Windows};

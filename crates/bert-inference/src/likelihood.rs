@@ -8,7 +8,7 @@
 use bert_model::{Mode, PretrainingInput};
 use bert_storage::Locate;
 use bert_tasks::statistics::confidence_interval;
-use bert_tasks::{EncodedPair, Example, Label, Metric, TaskError, TaskProblem, Truncation};
+use bert_tasks::{EncodedPair, Example, Label, Metric, TaskError, TaskProblem, TextSource, Truncation};
 use burn::tensor::activation;
 use serde::Serialize;
 use serde_json::Value;
@@ -19,7 +19,6 @@ use crate::error::Error;
 use crate::fill_mask::MaskFiller;
 use crate::model_dir::loaded_model::line_of;
 use crate::probe::word_edits::word_ranges;
-use crate::text_input::NewTexts;
 
 /// Masked copies of sentences in one forward pass.
 const BATCH: usize = 32;
@@ -157,12 +156,13 @@ impl MaskFiller {
     /// Unreadable input, with its line.
     pub fn score_pairs(
         &self,
-        pairs: &NewTexts<'_>,
+        pairs: &dyn TextSource,
         name: &str,
         truncation: &mut Truncation,
     ) -> Result<Vec<ScoredPair>, Error> {
         let mut scored = Vec::new();
-        pairs.for_each_window(None, WINDOW, &mut |window| {
+        for window in pairs.windows(None, WINDOW)? {
+            let window = window?;
             let mut sentences: Vec<&str> = Vec::new();
             for example in &window.examples {
                 sentences.extend([example.text_a.as_str(), unacceptable(pairs, example)?]);
@@ -178,8 +178,7 @@ impl MaskFiller {
                     bad_nats: likelihoods[2 * at + 1].nats,
                 });
             }
-            Ok(())
-        })?;
+        }
         Ok(scored)
     }
 
@@ -214,13 +213,13 @@ impl MaskFiller {
 }
 
 /// Returns the second sentence of a pair.
-fn unacceptable<'a>(pairs: &NewTexts<'_>, example: &'a Example) -> Result<&'a str, TaskError> {
+fn unacceptable<'a>(pairs: &dyn TextSource, example: &'a Example) -> Result<&'a str, TaskError> {
     let found = example.text_b.as_deref().filter(|text| !text.trim().is_empty());
     found.ok_or_else(|| {
-        let column = pairs.columns.texts.get(1).map_or("the second column", String::as_str).to_string();
+        let column = pairs.second_column().to_string();
         let problem =
             TaskProblem::WrongValue { column, found: "missing", expected: "the unacceptable sentence" };
-        problem.at_line(pairs.path(), line_of(example)).into()
+        problem.at_line(pairs.name(), line_of(example)).into()
     })
 }
 

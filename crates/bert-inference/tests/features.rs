@@ -2,10 +2,11 @@
 
 use std::path::Path;
 
-use bert_data::Vocabulary;
 use bert_inference::DeviceName;
-use bert_inference::{Extractor, InputText, LineFeatures, SplitLine};
+use bert_inference::{Error, Extractor, LineFeatures};
 use bert_model::{Architecture, BertConfig, BertInput, BertModel, Preset, folder_sink, save_pretrained};
+use bert_tasks::Example;
+use bert_tokenization::Vocabulary;
 use burn::tensor::{Device, Int, Tensor, TensorData};
 
 const WORDS: &str = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\nb\nc\nd\n##e\n|\n";
@@ -33,17 +34,17 @@ fn expected_sequences() -> [(Vec<i32>, usize); 5] {
 fn features_of_every_layer_and_token() {
     let folder = tempfile::tempdir().unwrap();
     let model = model(folder.path());
-    let texts = folder.path().join("texts.txt");
-    // Lines of different lengths, so that some are padded; the last is truncated to the model's 12 positions.
-    std::fs::write(&texts, "a b\n\nA ||| c de\nb\na b c d a b c d a b c d a b c d\n").unwrap();
+    // Texts of different lengths, so that some are padded; the last is truncated to the model's 12 positions.
+    let mut texts = ["a b", "", "A", "b", "a b c d a b c d a b c d a b c d"].map(Example::from_text).to_vec();
+    texts[2].text_b = Some("c de".to_string());
+    texts.iter_mut().zip(1..).for_each(|(text, line)| text.index = line.to_string());
     let layers = [-1, 0, 1, -3];
-    let split: SplitLine = |line| line.split_once(" ||| ").map_or(line.into(), InputText::from);
     let extractor = Extractor::open(folder.path(), &layers, None, DeviceName::Flex).unwrap();
     let mut found: Vec<LineFeatures> = Vec::new();
     extractor
-        .each_line(&texts, split, &mut |lines| {
+        .each_line(&texts, |lines| {
             found.extend_from_slice(lines);
-            Ok(())
+            Ok::<(), Error>(())
         })
         .unwrap();
 

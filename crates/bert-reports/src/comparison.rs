@@ -8,13 +8,13 @@ use std::path::Path;
 
 use bert_finetuning::FinetuneReport;
 use bert_inference::model_dir::json_file::exists;
-use bert_inference::{Error, FolderProblem};
 use bert_pages::{
     Cell, Curve, Head, Line, chart, chart_page, downsample, figures, grouped, series_color, smooth, table,
     verdict,
 };
 use bert_storage::Locate;
 use bert_training::run_dir::identity::RUN;
+use bert_training::{Error, RunProblem};
 use maud::{Markup, html};
 use serde_json::Value;
 
@@ -29,7 +29,7 @@ const POINTS: usize = 400;
 /// Returns the page that compares the runs and fine-tunings in `folders`.
 ///
 /// # Errors
-/// [`FolderProblem::NothingToReport`] when a folder is neither; errors of reading the files.
+/// [`RunProblem::NothingToReport`] when a folder is neither; errors of reading the files.
 pub fn comparison_page(folders: &[&Path]) -> Result<Report, Error> {
     let mut runs = Vec::new();
     let mut tunings = Vec::new();
@@ -39,7 +39,7 @@ pub fn comparison_page(folders: &[&Path]) -> Result<Report, Error> {
         } else if exists(&folder.join("report.json"))? {
             tunings.push((folder.display().to_string(), FinetuneReport::read(folder)?));
         } else {
-            return Err(FolderProblem::NothingToReport.located(folder).into());
+            return Err(RunProblem::NothingToReport.located(folder).into());
         }
     }
     let mut notes = warnings(&runs);

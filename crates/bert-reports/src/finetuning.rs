@@ -4,12 +4,12 @@ use std::path::Path;
 
 use bert_finetuning::config::grid::{CellReport, GridReport};
 use bert_finetuning::{EpochReport, FinetuneReport, FusionReport, RunReport};
-use bert_inference::Error;
 use bert_pages::{
     Cell, Curve, Figure, Head, Line, chart, chart_page, figures, grouped, series_color, table, tiles, verdict,
 };
 use bert_tasks::statistics::{Calibration, Interval, SeedSummary, SummaryRow};
 use bert_tasks::{Kind, Metric};
+use bert_training::Error;
 use maud::{Markup, html};
 
 use crate::findings::{Finding, Severity};
@@ -475,7 +475,7 @@ mod tests {
     #[test]
     fn unreadable_report_is_an_error_with_its_path() {
         let folder = tempfile::tempdir().unwrap();
-        assert!(matches!(finetuning_page(folder.path()).unwrap_err(), Error::Folder(_)));
+        assert!(matches!(finetuning_page(folder.path()).unwrap_err(), Error::Run(_)));
         let path = folder.path().join("report.json");
         std::fs::write(&path, "{\"runs\": 1}").unwrap();
         let error = finetuning_page(folder.path()).unwrap_err().to_string();

@@ -24,7 +24,7 @@ pub mod tables;
 
 use std::path::Path;
 
-pub use bert_inference::{Error, FolderProblem};
+pub use bert_training::{Error, RunProblem};
 pub use findings::{Finding, Severity};
 pub use finetuning::finetuning_page;
 pub use page::Report;
@@ -36,7 +36,7 @@ use bert_storage::Locate;
 /// Returns the page of the run or fine-tuning in `folder`; `others` are pre-training runs to compare with.
 ///
 /// # Errors
-/// [`FolderProblem::NothingToReport`] when the folder is neither a run nor a fine-tuning, [`Error::Configuration`] when
+/// [`RunProblem::NothingToReport`] when the folder is neither a run nor a fine-tuning, [`Error::Configuration`](bert_inference::Error::Configuration) when
 /// a fine-tuning is to be compared with runs, and errors of reading the files.
 pub fn report(folder: &Path, others: &[&Path]) -> Result<Report, Error> {
     if exists(&folder.join("run.json"))? {
@@ -48,11 +48,11 @@ pub fn report(folder: &Path, others: &[&Path]) -> Result<Report, Error> {
         return Err(Error::io(folder, missing));
     }
     if !exists(&folder.join("report.json"))? {
-        return Err(FolderProblem::NothingToReport.located(folder).into());
+        return Err(RunProblem::NothingToReport.located(folder).into());
     }
     if !others.is_empty() {
         let reason = format!("{} is a fine-tuning, not a pre-training run", folder.display());
-        return Err(Error::Configuration { flag: "compare", reason });
+        return Err(Error::configuration("compare", reason));
     }
     finetuning_page(folder)
 }

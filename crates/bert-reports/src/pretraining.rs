@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
-use bert_inference::Error;
 use bert_pages::{
     Curve, Figure, Head, Line, chart, chart_page, downsample, figures, grouped, series_color, smooth, table,
     tiles,
 };
+use bert_training::Error;
 use bert_training::evaluation::Evaluation;
 use bert_training::pretrain::StepMetrics;
 use maud::{Markup, html};

@@ -5,10 +5,10 @@
 use std::path::{Path, PathBuf};
 
 use bert_data::{DataSet, Manifest};
-use bert_inference::Error;
 use bert_inference::compute::environment::Invocation;
 use bert_inference::model_dir::json_file::{read_json, read_record};
 use bert_pages::StepScale;
+use bert_training::Error;
 use bert_training::data_loader::DataLoader;
 use bert_training::evaluation::ngram_baselines::{Baselines, baselines};
 use bert_training::evaluation::{Evaluation, EvaluationRecord};

@@ -10,6 +10,37 @@ use crate::objects::url::shown;
 /// Result type of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
+/// An error of another library, with the exit code of a program that ends with it.
+#[derive(Debug)]
+pub struct Failure {
+    exit_code: u8,
+    error: Box<dyn std::error::Error + Send + Sync>,
+}
+
+impl Failure {
+    /// Returns the error with its exit code.
+    pub fn new(exit_code: u8, error: impl std::error::Error + Send + Sync + 'static) -> Self {
+        Self { exit_code, error: Box::new(error) }
+    }
+
+    /// Returns the documented exit code of a program that ends with this error.
+    pub fn exit_code(&self) -> u8 {
+        self.exit_code
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.error.fmt(f)
+    }
+}
+
+impl std::error::Error for Failure {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.error.source()
+    }
+}
+
 /// Error of a file operation, with the file's path.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]

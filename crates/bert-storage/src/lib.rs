@@ -9,6 +9,7 @@
 //! | store JSON with a checksum of its own | [`checksummed_json`] |
 //! | report an error with its location in a file | [`Located`] |
 //! | print text from a file safely on a terminal | [`visible`](fn@visible) |
+//! | turn the panic of another crate into an error | [`catch_panic`](fn@catch_panic) |
 //! | suggest a known name for an unknown one | [`did_you_mean`] |
 //! | write scratch data with a digest | [`scratch`] |
 //! | read a file or an object of a store | [`open_stream`], [`open_file`], [`size`] |
@@ -28,10 +29,12 @@
 //! All write operations use the small trait [`FileSystem`], so that a test can make any of them fail.
 
 mod atomic;
+mod catch_panic;
 pub mod checksummed_json;
 mod error;
 pub mod objects;
 mod output;
+mod program;
 mod result_cache;
 pub mod scratch;
 mod source;
@@ -42,9 +45,11 @@ mod visible;
 mod writable;
 
 pub use atomic::{AtomicFile, FileDigest, is_temporary, write_atomic, write_json_atomic};
-pub use error::{Error, Locate, Located, OutputProblem, Result, is_disk_full};
+pub use catch_panic::catch_panic;
+pub use error::{Error, Failure, Locate, Located, OutputProblem, Result, is_disk_full};
 pub use objects::url::{has_secrets, is_url, on_disk, shown, with_lower_scheme};
 pub use output::{Existing, OutputFile, OutputWriter};
+pub use program::{commit, set_commit};
 pub use result_cache::{CachedResult, ResultCache};
 pub use source::object_cache::ObjectCache;
 pub use source::{digest_bytes, digest_file, open_file, open_stream, open_stream_at, read_limited, size};

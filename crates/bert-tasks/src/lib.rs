@@ -1,14 +1,13 @@
-//! Reads and scores the tasks of fine-tuning: GLUE, SST-5, CFIMDB, SICK, SNLI, SQuAD, CoNLL, SWAG, and custom tables.
+//! Encodes and scores the tasks of fine-tuning: GLUE, SST-5, CFIMDB, SICK, SNLI, SQuAD, CoNLL, SWAG, and custom tables.
 //!
-//! The crate converts published files into [`Example`]s, [`Question`](read::squad::Question)s and
-//! [`Sentence`](read::conll::Sentence)s, and a model's outputs into official [`Scores`] and prediction files. It works
-//! on text and numbers, without tensors. It behaves as the reference's `run_classifier.py` and `run_squad.py` for their
+//! The crate converts [`Example`]s, [`Question`]s and [`Sentence`]s into the input of a model, and a model's outputs into
+//! official [`Scores`] and prediction files. It works on text and numbers, without tensors and without files; the crate
+//! `bert-task-files` reads examples. It behaves as the reference's `run_classifier.py` and `run_squad.py` for their
 //! tasks, and follows the official files and metrics for the others.
 //!
 //! | folder | step | start with |
 //! |---|---|---|
 //! | `task/` | the tasks: labels, files, metrics, default settings | [`Task`], [`TaskSpec`], [`Split`] |
-//! | `read/` | file or rows -> examples | [`find_split`], [`read_file`], [`describe_table`], [`table_examples`], [`read`] |
 //! | `encode/` | token ids -> model input | [`encode_pair`], [`encode::windows`] |
 //! | `decode/` | model outputs -> answers, entities, prediction files | [`decode`], [`write_predictions`] |
 //! | `score/` | predictions and labels -> scores | [`score()`], [`constant_baseline`], [`score::squad_metrics`] |
@@ -29,7 +28,6 @@ mod task;
 
 pub mod decode;
 pub mod encode;
-pub mod read;
 pub mod score;
 pub mod statistics;
 pub mod translation_metrics;
@@ -39,18 +37,13 @@ pub use crate::decode::prediction_files::{
 };
 pub use crate::encode::pair::{EncodedPair, SpecialIds, encode_pair};
 pub use crate::encode::truncation::Truncation;
-pub use crate::read::glue_tsv::{check_column_count, table_column};
-pub use crate::read::lines::{for_each_line_in, read_lines};
-pub use crate::read::missing_label::{ExampleFile, LabelUse};
-pub use crate::read::table::{
-    DescribedTable, TableExamples, TableLabels, TableOptions, TextRow, column_names,
-    describe as describe_table, table_examples,
-};
-pub use crate::read::{find_split, labels_of, read_examples, read_file};
 pub use crate::score::baseline::{binomial_standard_error, constant_baseline, is_degenerate};
 pub use crate::score::metrics::{confusion, score};
 pub use crate::task::error::{TaskError, TaskProblem, json_type};
-pub use crate::task::example::{Example, Label, Split, SplitFile};
+pub use crate::task::example::{Example, InputText, Label, Split, SplitFile, labels_of};
 pub use crate::task::metric::{Metric, Scores, Statistics};
+pub use crate::task::question::{Answer, Question};
+pub use crate::task::sentence::{Sentence, is_entity_tag, tags_of};
+pub use crate::task::source::{TextSource, Window, Windows};
 pub use crate::task::spec::{Columns, Defaults, Kind, TaskSpec};
 pub use crate::task::{TableDescription, TableTask, Task};

@@ -58,6 +58,7 @@
 //! `bert-inference` describes the features.
 
 pub mod data_loader;
+mod error;
 pub mod evaluation;
 pub(crate) mod gradients;
 pub mod group;
@@ -67,7 +68,7 @@ pub mod pretrain;
 pub mod run_dir;
 pub mod step;
 
-pub use bert_inference::{Error, FolderProblem};
+pub use crate::error::{Error, RunProblem, check};
 
 pub use crate::initialization::InitializationChoice;
 pub use crate::pretrain::config::PretrainConfig;

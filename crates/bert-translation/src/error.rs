@@ -8,7 +8,7 @@ use std::path::PathBuf;
 pub enum Error {
     /// An error of the libraries for models, data and runs.
     #[error(transparent)]
-    Trainer(#[from] bert_inference::Error),
+    Trainer(#[from] bert_training::Error),
     /// Two files of parallel text differ in length.
     #[error("{} has {source_lines} lines, but {} has {target_lines}: line N of one must translate line N of the other",
         source_file.display(), target_file.display())]
@@ -64,4 +64,10 @@ macro_rules! through_trainer {
     };
 }
 
-through_trainer!(bert_tasks::TaskError, bert_model::Error, bert_data::Error);
+through_trainer!(
+    bert_tasks::TaskError,
+    bert_model::Error,
+    bert_data::Error,
+    bert_inference::Error,
+    bert_tokenization::Error
+);

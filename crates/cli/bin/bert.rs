@@ -3,10 +3,10 @@
 use std::process::ExitCode;
 
 use bert::commands;
-use bert::data::program::set_commit;
 use bert::options::version::COMMIT;
 use bert::process::exit;
 use bert::process::huge_pages::allow_huge_pages;
+use bert::storage::set_commit;
 use bert_allocator::ExitOnOom;
 use mimalloc::MiMalloc;
 

@@ -4,10 +4,10 @@ use std::alloc::System;
 use std::process::ExitCode;
 
 use bert::commands::data::make_pretrain_data::run;
-use bert::data::program::set_commit;
 use bert::options::saved_config;
 use bert::options::version::COMMIT;
 use bert::process::exit;
+use bert::storage::set_commit;
 use bert_allocator::ExitOnOom;
 
 #[global_allocator]

@@ -3,11 +3,11 @@
 use std::process::ExitCode;
 
 use bert::commands;
-use bert::data::program::set_commit;
 use bert::options::saved_config;
 use bert::options::version::COMMIT;
 use bert::process::exit;
 use bert::process::huge_pages::allow_huge_pages;
+use bert::storage::set_commit;
 use bert_allocator::ExitOnOom;
 use mimalloc::MiMalloc;
 

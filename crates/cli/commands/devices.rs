@@ -111,7 +111,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
 fn checked(
     args: &Args,
     device: DeviceName,
-    wrong: &mut Option<bert_inference::Error>,
+    wrong: &mut Option<bert_training::Error>,
 ) -> anyhow::Result<String> {
     if matches!(device, DeviceName::Flex) {
         return Ok("the reference".to_string());
@@ -124,7 +124,7 @@ fn checked(
     let shape = CheckShape { rows: args.batch_size, length: args.max_seq_length, predictions };
     Ok(match check_device(device, &device.open()?, &model, shape) {
         Ok(check) => check.to_string(),
-        Err(error @ bert_inference::Error::DeviceWrong { .. }) => {
+        Err(error @ bert_training::Error::DeviceWrong { .. }) => {
             let text = error.to_string();
             wrong.get_or_insert(error);
             text

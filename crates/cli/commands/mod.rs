@@ -16,9 +16,9 @@ pub mod translation;
 
 use std::path::{Path, PathBuf};
 
-use bert_data::tokenization::python_str::python_strip;
 use bert_inference::model_dir::model_folder::{resolve_model_folder, resolve_tuned_folder};
 use bert_inference::{DeviceName, InputText};
+use bert_tokenization::python_str::python_strip;
 use bert_training::step::device_selection::select_device;
 use clap::builder::RangedU64ValueParser;
 

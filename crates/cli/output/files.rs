@@ -34,7 +34,7 @@ impl OverwriteArgs {
 /// When it has files, with `hint` as the remedy; when it cannot be read or written.
 pub fn check_new_folder(path: &Path, hint: &'static str) -> anyhow::Result<()> {
     if !StagedFolder::new(&Disk, path).names()?.is_empty() {
-        return Err(bert_inference::Error::output_exists(path, "other files", hint).into());
+        return Err(bert_training::Error::output_exists(path, "other files", hint).into());
     }
     Ok(check_writable(&Disk, path)?)
 }

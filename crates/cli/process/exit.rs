@@ -73,12 +73,23 @@ pub fn exit_code(error: &anyhow::Error) -> u8 {
     if let Some(error) = error.downcast_ref::<bert_translation::Error>() {
         return error.exit_code();
     }
-    let trainer = error.downcast_ref::<bert_inference::Error>().map(|error| error.exit_code());
-    trainer
-        .or_else(|| error.downcast_ref::<bert_data::Error>().map(|error| error.exit_code()))
-        .or_else(|| error.downcast_ref::<bert_storage::Error>().map(|error| error.exit_code()))
-        .or_else(|| error.downcast_ref::<bert_model::Error>().map(|error| error.exit_code()))
-        .or_else(|| error.downcast_ref::<Stopped>().map(|stopped| 128 + stopped.signal as u8))
-        .or_else(|| error.downcast_ref::<bert_collectives::JoinError>().map(|error| error.exit_code()))
-        .unwrap_or(1)
+    macro_rules! code_of_first {
+        ($($library:ty),+ $(,)?) => {
+            $(if let Some(error) = error.downcast_ref::<$library>() {
+                return error.exit_code();
+            })+
+        };
+    }
+    code_of_first!(
+        bert_training::Error,
+        bert_inference::Error,
+        bert_data::Error,
+        bert_text::Error,
+        bert_tokenization::Error,
+        bert_tasks::TaskError,
+        bert_storage::Error,
+        bert_model::Error,
+        bert_collectives::JoinError,
+    );
+    error.downcast_ref::<Stopped>().map_or(1, |stopped| 128 + stopped.signal as u8)
 }

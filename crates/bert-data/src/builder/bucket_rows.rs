@@ -12,6 +12,8 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use bert_random::{Domain, Permutation, Random, Stream};
+
 use crate::builder::output::written_shard::PieceStats;
 use crate::builder::plan::Plan;
 use crate::builder::prepare::PreparedBuild;
@@ -26,7 +28,6 @@ use crate::instance::keyed::KeyedInstances;
 use crate::shard::documents::DocumentEncoder;
 use crate::shard::packed_row::{pack, tally_of};
 use crate::shard::writer::{RowEncoder, shard_name};
-use bert_random::{Domain, Permutation, Random, Stream};
 
 /// The data that every thread needs to build row groups.
 pub(crate) struct BucketJob<'a> {

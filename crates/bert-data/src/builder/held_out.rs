@@ -5,12 +5,12 @@ use crate::builder::{BuildOutcome, build};
 use crate::config::hold_out::held_out_folder;
 use crate::config::{BuildConfig, Layout, Masking};
 use crate::dataset::manifest::Manifest;
-use crate::error::{Error, InputError, Result};
+use crate::error::{Error, Result, TextError};
 
 /// Builds the held-out data set of a training data set that is complete; `None` without `--hold-out`.
 ///
 /// # Errors
-/// As [`build`]; [`InputError::TooFewHeldOut`] if no instance can be made of the held-out documents.
+/// As [`build`]; [`TextError::TooFewHeldOut`] if no instance can be made of the held-out documents.
 pub fn build_held_out(
     config: &BuildConfig,
     training: &Manifest,
@@ -18,11 +18,11 @@ pub fn build_held_out(
 ) -> Result<Option<BuildOutcome>> {
     let (Some(held_out), Some(share)) = (config.held_out_config(), config.hold_out) else { return Ok(None) };
     let built = build(&held_out, progress).map_err(|error| match error {
-        Error::Input(
-            InputError::NoText { .. } | InputError::NoInstances { .. } | InputError::NoSentencePairs { .. },
+        Error::Text(
+            TextError::NoText { .. } | TextError::NoInstances { .. } | TextError::NoSentencePairs { .. },
         ) => {
             let documents = training.report.documents;
-            InputError::TooFewHeldOut { share: share.to_string(), held_out: 0, documents }.into()
+            TextError::TooFewHeldOut { share: share.to_string(), held_out: 0, documents }.into()
         }
         other => other,
     });

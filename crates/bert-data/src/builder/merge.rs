@@ -6,6 +6,8 @@
 
 use std::path::Path;
 
+use bert_storage::{Disk, LOCK, StagedFolder, on_disk};
+
 use crate::builder::output::card::{CARD, card};
 use crate::builder::output::clear_other_shards;
 use crate::builder::output::object_output::ObjectOutput;
@@ -16,7 +18,6 @@ use crate::config::part::{Owner, Part, owner_of};
 use crate::dataset::manifest::{MANIFEST, Manifest, VOCABULARY};
 use crate::dataset::verify::{ShardProgress, each_shard};
 use crate::error::{Error, Locate, Located, ManifestProblem, OptionError, PartError, Result};
-use bert_storage::{Disk, LOCK, StagedFolder, on_disk};
 
 /// Merges the parts in a folder into a data set and reports progress. Reads the shards on all threads of rayon's pool.
 /// Leaves a folder whose parts were already merged unchanged.

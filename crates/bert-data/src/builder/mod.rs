@@ -22,6 +22,12 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 
+use bert_storage::{Disk, FileSystem, StagedFolder, digest_bytes, on_disk};
+use bert_text::{each_file, same_text};
+use bert_tokenization::IdSpace;
+use bert_tokenization::Tokenizer;
+use bert_tokenization::chinese_words::ChineseSegmenter;
+
 use crate::builder::bucket_rows::{BucketJob, BucketWorker};
 use crate::builder::memory::Tuning;
 use crate::builder::output::object_output::ObjectOutput;
@@ -44,16 +50,11 @@ use crate::dataset::manifest::{Manifest, VOCABULARY, VocabularyEntry};
 use crate::dataset::render::render_first;
 use crate::documents::Counts;
 use crate::documents::selection::{check_held_out, with_limit};
-use crate::error::{Error, InputError, Locate, OutputProblem, Result};
-use crate::input::{each_file, same_text};
+use crate::error::{Error, Locate, OutputProblem, Result, TextError};
 use crate::shard::documents::document_format;
 use crate::shard::footer::Footer;
 use crate::shard::record_batch::RowColumns;
 use crate::shard::writer::{RowEncoder, ShardFormat};
-use crate::tokenization::Tokenizer;
-use crate::tokenization::chinese_words::ChineseSegmenter;
-use crate::tokenization::word_marks::IdSpace;
-use bert_storage::{Disk, FileSystem, StagedFolder, digest_bytes, on_disk, size};
 
 /// The result of a build.
 #[derive(Clone, Debug)]
@@ -135,10 +136,10 @@ fn check_instances(config: &BuildConfig, text: &Counts) -> Result<()> {
     let all_have_one = text.sentences == text.documents;
     match config.nsp {
         Nsp::On if config.random == RandomMode::Keyed && all_have_one && text.documents == 1 => {
-            Err(InputError::NoInstances { sentences: 1 }.into())
+            Err(TextError::NoInstances { sentences: 1 }.into())
         }
         Nsp::Sop if all_have_one => {
-            Err(InputError::NoSentencePairs { documents: text.documents as usize }.into())
+            Err(TextError::NoSentencePairs { documents: text.documents as usize }.into())
         }
         _ => Ok(()),
     }
@@ -231,7 +232,7 @@ impl PreparedBuild<'_> {
 
     /// Returns whether the inputs equal the text of a data set. Compares sizes before it reads the files.
     fn is_text_of(&self, manifest: &Manifest) -> Result<bool> {
-        let sizes = each_file(&self.files, |path| size(path).map_err(Error::io("read", path)))?;
+        let sizes = each_file(&self.files, bert_text::size)?;
         Ok(manifest.inputs.iter().map(|input| input.bytes).eq(sizes)
             && same_text(&manifest.inputs, &self.files, self.config.reading(), &AtomicBool::new(false))?)
     }
@@ -254,7 +255,7 @@ impl PreparedBuild<'_> {
         });
         match &store {
             // This text yields no instances, so there is nothing to keep.
-            Err(Error::Input(_)) => output.work.discard(),
+            Err(Error::Text(_)) => output.work.discard(),
             // From here on, a failed build has finished work to continue from.
             _ => output.work.keep(),
         }

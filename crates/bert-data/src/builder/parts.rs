@@ -6,6 +6,8 @@
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 
+use bert_storage::{Disk, FileSystem, digest_bytes};
+
 use crate::builder::output::part_receipt::PartReceipt;
 use crate::builder::output::work_folder::is_text_file;
 use crate::builder::output::{Output, OutputState};
@@ -19,7 +21,6 @@ use crate::dataset::manifest::{Manifest, VOCABULARY};
 use crate::documents::selection::with_limit;
 use crate::error::{Error, Locate, OutputProblem, Result};
 use crate::parallel::Workers;
-use bert_storage::{Disk, FileSystem, digest_bytes};
 
 /// The result of building one part.
 #[derive(Clone, Debug)]

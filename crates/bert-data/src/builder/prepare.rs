@@ -1,5 +1,12 @@
 //! Checks and loads everything that a build needs before it reads text: options, vocabulary, inputs, threads, memory.
 
+use bert_text::threads::pool;
+use bert_text::{Format, reject_too_many};
+use bert_tokenization::TokenizerSettings;
+use bert_tokenization::vocabulary::{Vocabulary, is_special_token};
+use rayon::ThreadPool;
+use std::path::PathBuf;
+
 use crate::builder::memory::{self, Tuning};
 use crate::builder::output::receipt_size::reject_too_large;
 use crate::config::BuildConfig;
@@ -8,12 +15,6 @@ use crate::config::check::conflict;
 use crate::config::resolved::InputFormats;
 use crate::documents::casing;
 use crate::error::Result;
-use crate::input::{Format, reject_too_many};
-use crate::parallel::pool;
-use crate::tokenization::settings::TokenizerSettings;
-use crate::tokenization::vocabulary::{Vocabulary, is_special_token};
-use rayon::ThreadPool;
-use std::path::PathBuf;
 
 /// Minimum number of input bytes in a segment, if the input has that many.
 pub(crate) const SEGMENT: u64 = 4 << 20;

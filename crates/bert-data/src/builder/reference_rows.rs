@@ -11,6 +11,9 @@ use std::path::{Path, PathBuf};
 
 use std::sync::atomic::AtomicBool;
 
+use bert_random::{PythonRandom, Random};
+use bert_storage::scratch::{ScratchFile, read_exact_at};
+
 use crate::builder::output::work_folder::WorkFolder;
 use crate::builder::output::written_shard::PieceStats;
 use crate::builder::prepare::PreparedBuild;
@@ -23,8 +26,6 @@ use crate::instance::coverage::SampledBlocks;
 use crate::instance::pairs::{Instance, draw_pairs};
 use crate::shard::packed_row::{pack, tally_of};
 use crate::shard::writer::{RowEncoder, shard_name};
-use bert_random::{PythonRandom, Random};
-use bert_storage::scratch::{ScratchFile, read_exact_at};
 
 /// Name of the scratch file.
 const ROWS: &str = "rows";

@@ -12,6 +12,8 @@ use std::thread;
 
 use serde::{Deserialize, Serialize};
 
+use bert_storage::{AtomicFile, StagedFolder, digest_file};
+
 use crate::builder::output::Output;
 use crate::builder::output::written_shard::{PartStats, PieceStats, WrittenShard};
 use crate::builder::plan::Plan;
@@ -24,7 +26,6 @@ use crate::error::Result;
 use crate::parallel::Workers;
 use crate::shard::footer::Footer;
 use crate::shard::writer::{EncodedRowGroup, FinishedShard, ShardFormat, ShardWriter, shard_name};
-use bert_storage::{AtomicFile, StagedFolder, digest_file};
 
 /// Encoded rows of one shard.
 pub(crate) struct ShardPiece {

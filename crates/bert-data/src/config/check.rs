@@ -2,8 +2,10 @@
 
 use super::{
     BuildConfig, Columns, DUPE_FACTOR, Layout, LineBreaks, MAX_ROW_GROUPS, MAX_SEQUENCE_LENGTH, Masking, Nsp,
-    RandomMode, Segmenter, TEXT_COLUMN,
+    RandomMode, Segmenter,
 };
+use bert_text::TEXT_COLUMN;
+
 use crate::config::part::Part;
 use crate::config::resolved::InputFormats;
 use crate::error::{OptionError, Result};

@@ -76,19 +76,3 @@ pub enum Columns {
     /// reads them too.
     Hf,
 }
-
-/// The meaning of the line breaks of plain text, and of line breaks inside rows of tables.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
-#[serde(rename_all = "lowercase")]
-pub enum LineBreaks {
-    /// Measured for each file and row: joined if they lie inside sentences, else the end of a sentence.
-    #[default]
-    Auto,
-    /// The end of a sentence.
-    Sentence,
-    /// The end of a paragraph; paragraphs are split into sentences, as with --split-sentences.
-    Paragraph,
-    /// Nothing: lines are joined to paragraphs, which end at blank lines and are split into sentences.
-    Wrapped,
-}

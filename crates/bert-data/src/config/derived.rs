@@ -3,11 +3,12 @@
 use std::borrow::Cow;
 use std::path::Path;
 
+use bert_storage::on_disk;
+use bert_tokenization::PartialSettings;
+
 use crate::config::predictions::{default_max_predictions, warn_of_cap};
 use crate::config::{BuildConfig, Layout, LineBreaks, Masking, Nsp, RandomMode};
 use crate::error::{OptionError, Result};
-use crate::tokenization::settings::PartialSettings;
-use bert_storage::on_disk;
 
 /// The reference's cap on masked tokens, independent of the length.
 const REFERENCE_PREDICTIONS: usize = 20;

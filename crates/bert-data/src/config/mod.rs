@@ -16,31 +16,16 @@ pub(crate) mod resolved;
 #[cfg(test)]
 pub(crate) mod test_text;
 
-use std::path::{Path, PathBuf};
+use bert_text::TEXT_COLUMN;
+use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
 use crate::config::byte_size::ByteSize;
 use crate::config::hold_out::HoldOut;
 
-pub use choices::{Columns, Layout, LineBreaks, Masking, Nsp, RandomMode, Segmenter};
-
-/// The options that decide how a file is recognized and read.
-#[derive(Clone, Copy, Debug)]
-pub struct Reading<'a> {
-    /// Name, path or number of the text column of tables.
-    pub text_column: &'a str,
-    /// Meaning of line breaks.
-    pub line_breaks: LineBreaks,
-    /// Whether lines are read as by the reference.
-    pub reference: bool,
-}
-
-impl Default for Reading<'_> {
-    fn default() -> Self {
-        Self { text_column: TEXT_COLUMN, line_breaks: LineBreaks::Auto, reference: false }
-    }
-}
+pub use bert_text::LineBreaks;
+pub use choices::{Columns, Layout, Masking, Nsp, RandomMode, Segmenter};
 
 /// Options for building pre-training data from text.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, derive_setters::Setters)]
@@ -294,23 +279,8 @@ impl Default for BuildConfig {
     }
 }
 
-/// Returns the name under which an input is recorded: its path, or `-` for a file without a name that a program opened for
-/// standard input.
-pub(crate) fn recorded_name(path: &Path) -> String {
-    if path.starts_with("/proc/self/fd") { "-".to_owned() } else { path.to_string_lossy().into_owned() }
-}
-
-/// Returns the file name under which an input is recorded: the output must not depend on its location.
-pub(crate) fn recorded_file_name(path: &Path) -> String {
-    let name = recorded_name(path);
-    Path::new(&name).file_name().unwrap_or_default().to_string_lossy().into_owned()
-}
-
 /// Default number of passes over the text.
 const DUPE_FACTOR: usize = 10;
-
-/// Default name of the text column.
-pub(crate) const TEXT_COLUMN: &str = "text";
 
 /// Maximum number of row groups of a Parquet file: its writers number them with 16 bits.
 pub(crate) const MAX_ROW_GROUPS: u64 = i16::MAX as u64;

@@ -3,18 +3,18 @@
 //! A [`ResolvedConfig`] is a checked [`BuildConfig`] plus the values that were decided from the inputs. Unknown
 //! fields are rejected.
 
+use bert_text::recorded_name;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+use bert_storage::digest_bytes;
+use bert_tokenization::TokenizerSettings;
+
 use crate::config::hold_out::HoldOut;
 use crate::config::language::DEFAULT_LANGUAGE;
-use crate::config::{
-    BuildConfig, Columns, Layout, LineBreaks, Masking, Nsp, RandomMode, Segmenter, recorded_name,
-};
+use crate::config::{BuildConfig, Columns, Layout, LineBreaks, Masking, Nsp, RandomMode, Segmenter};
 use crate::error::{Locate, ManifestProblem, Result};
-use crate::tokenization::settings::TokenizerSettings;
-use bert_storage::digest_bytes;
 
 /// The options that determine the bytes of a data set, as they were used; saved in its manifest.
 ///

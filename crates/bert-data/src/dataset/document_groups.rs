@@ -6,6 +6,8 @@
 
 use std::ops::Range;
 
+use bert_random::Permutation;
+
 use crate::dataset::DataSet;
 use crate::dataset::manifest::{Manifest, ShardEntry, check_equal};
 use crate::documents::DocumentsBuilder;
@@ -14,7 +16,6 @@ use crate::error::Result;
 use crate::shard::documents::{DOCUMENTS_PER_BATCH, append, document_schema};
 use crate::shard::file::ShardFile;
 use crate::shard::schema::with_marks;
-use bert_random::Permutation;
 
 /// Reads row groups of documents.
 pub struct DocumentGroups {

@@ -6,9 +6,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::documents::id_width::Width;
-use crate::tokenization::vocabulary::TokenId;
+use bert_tokenization::TokenId;
 use twox_hash::XxHash3_64;
+
+use crate::documents::id_width::Width;
 
 /// Maximum number of hashes of a data set.
 const MAX: usize = 1 << 16;

@@ -23,18 +23,19 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use bert_storage::checksummed_json::{MAX_BYTES, checksummed_json, verify_checksum};
+use bert_storage::{StagedFolder, digest_bytes, digest_file, is_url, objects, read_limited, size};
+use bert_text::InputEntry;
+use bert_tokenization::IdSpace;
+use bert_tokenization::Vocabulary;
+
 use crate::config::resolved::ResolvedConfig;
 use crate::config::{BuildConfig, Masking, Segmenter};
 use crate::dataset::document_hashes::{DocumentHashes, SharedDocuments};
 use crate::dataset::invariants::Invariants;
 use crate::dataset::report::{DataReport, omitted_fraction};
 use crate::error::{Error, Locate, ManifestProblem, OptionError, Result};
-use crate::input::InputEntry;
 use crate::shard::footer::FORMAT_VERSION;
-use crate::tokenization::vocabulary::Vocabulary;
-use crate::tokenization::word_marks::IdSpace;
-use bert_storage::checksummed_json::{MAX_BYTES, checksummed_json, verify_checksum};
-use bert_storage::{StagedFolder, digest_bytes, digest_file, is_url, objects, read_limited, size};
 
 /// The file name of the manifest.
 pub const MANIFEST: &str = "manifest.json";
@@ -158,7 +159,7 @@ impl Manifest {
         self.shards.iter().scan(0, next).collect()
     }
 
-    /// Returns whether the shards have word marks ([`crate::tokenization::word_marks`]): only if tokens are stored
+    /// Returns whether the shards have word marks ([`bert_tokenization::IdSpace`]): only if tokens are stored
     /// without masks and a segmenter found the words.
     pub fn has_marks(&self) -> bool {
         self.config.segmenter != Segmenter::None && self.config.masking == Masking::Dynamic

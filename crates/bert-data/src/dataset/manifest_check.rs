@@ -6,11 +6,12 @@
 
 use std::path::Path;
 
+use bert_tokenization::vocabulary::{Vocabulary, is_special_token};
+
 use crate::config::{Layout, MAX_ROW_GROUPS, Nsp};
 use crate::dataset::manifest::{MANIFEST, Manifest, ShardEntry, check_equal};
 use crate::dataset::report::{DataReport, length_ranges};
 use crate::error::{Locate, ManifestProblem, Result};
-use crate::tokenization::vocabulary::{Vocabulary, is_special_token};
 
 /// Maximum count: even multiplied by the length of the longest row, it fits into 64 bits.
 pub(crate) const MAX_COUNT: u64 = 1 << 48;

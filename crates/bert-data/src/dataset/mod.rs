@@ -20,14 +20,15 @@ use std::sync::Arc;
 
 use arrow_schema::Schema;
 
+use bert_storage::{ObjectCache, is_url, on_disk};
+use bert_tokenization::Vocabulary;
+
 use crate::config::Masking;
 use crate::dataset::manifest::Manifest;
 use crate::error::{Error, Result};
 use crate::shard::file::ShardFile;
 use crate::shard::row::ShardRows;
 use crate::shard::schema::row_schema;
-use crate::tokenization::vocabulary::Vocabulary;
-use bert_storage::{ObjectCache, is_url, on_disk};
 
 /// A committed data set. Cloning is cheap; clones share all data.
 #[derive(Clone, Debug)]

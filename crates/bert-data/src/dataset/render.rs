@@ -7,12 +7,13 @@ use std::fmt;
 
 use maud::{Markup, Render, html};
 
+use bert_tokenization::Vocabulary;
+
 use crate::config::Nsp;
 use crate::dataset::DataSet;
 use crate::dataset::stored_rows::StoredRows;
 use crate::error::Result;
 use crate::shard::row::Row;
-use crate::tokenization::vocabulary::Vocabulary;
 
 /// Returns the meaning of a label.
 pub fn label_name(nsp: Nsp, label: i8) -> &'static str {

@@ -6,6 +6,9 @@
 
 use serde::{Deserialize, Serialize};
 
+use bert_text::{DumpPages, InputEntry};
+use bert_tokenization::TokenId;
+
 use crate::config::predictions::warn_of_cap;
 use crate::config::resolved::ResolvedConfig;
 use crate::config::{Layout, Masking, Nsp};
@@ -13,10 +16,8 @@ use crate::dataset::invariants::check_invariant;
 use crate::documents::Counts;
 use crate::documents::read_report::ReadReport;
 use crate::error::Result;
-use crate::input::{DumpPages, InputEntry};
 use crate::instance::coverage::Uncovered;
 use crate::instance::pairs::Instance;
-use crate::tokenization::vocabulary::TokenId;
 
 /// Fraction of uncovered tokens from which the report warns if there are several passes.
 pub(super) const MAX_UNCOVERED: f64 = 0.01;

@@ -7,6 +7,10 @@
 //! resumed run sees the same masks as an uninterrupted one, and every epoch has new masks. The rules come from the
 //! manifest of the data set. The reference masks only once, when it writes the data.
 
+use bert_random::{Domain, Stream};
+use bert_tokenization::IdSpace;
+use bert_tokenization::Vocabulary;
+
 use crate::config::{Layout, Masking};
 use crate::dataset::manifest::Manifest;
 use crate::documents::bucket::Bucket;
@@ -15,9 +19,6 @@ use crate::instance::keyed::{mask_stream, pair_stream};
 use crate::instance::masking::Masker;
 use crate::instance::pairs::{Instance, PairRules, draw_pairs};
 use crate::shard::row::{Row, ShardRows};
-use crate::tokenization::vocabulary::Vocabulary;
-use crate::tokenization::word_marks::IdSpace;
-use bert_random::{Domain, Stream};
 
 /// Masks stored rows; reuses its buffers from row to row.
 #[derive(Clone, Debug)]

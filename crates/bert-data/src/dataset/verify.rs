@@ -11,6 +11,8 @@ use std::path::Path;
 
 use rayon::prelude::*;
 
+use bert_storage::{ObjectCache, is_url, on_disk};
+
 use crate::config::Layout;
 use crate::dataset::DataSet;
 use crate::dataset::document_groups::DocumentGroups;
@@ -25,7 +27,6 @@ use crate::error::{Error, Result};
 use crate::instance::pairs::Instance;
 use crate::shard::packed_row::pack;
 use crate::shard::row::ShardRows;
-use bert_storage::{ObjectCache, is_url, on_disk};
 
 /// One file of a data folder and its problem, if any.
 #[derive(Debug)]

@@ -4,9 +4,10 @@
 //! comes from the same bucket, and the number of a document selects its random stream. Buckets with the same documents
 //! therefore yield the same instances.
 
+use bert_random::{Domain, Permutation, Stream};
+
 use crate::documents::{Documents, DocumentsBuilder};
 use crate::error::Result;
-use bert_random::{Domain, Permutation, Stream};
 
 /// Documents in text order, with their numbers.
 #[derive(Debug)]

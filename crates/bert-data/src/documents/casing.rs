@@ -7,20 +7,21 @@
 
 use std::path::PathBuf;
 
+use bert_text::line_check::BadLines;
+use bert_text::table::InputReader;
+use bert_text::texts::{TextRules, each_text};
+use bert_tokenization::TokenizerFiles;
+use bert_tokenization::TokenizerSettings;
+use bert_tokenization::vocabulary::{Vocabulary, cased_words, is_special_token};
+use bert_tokenization::{Tokenizer, basic_tokens, without_accents};
+
 use crate::config::{BuildConfig, RandomMode};
 use crate::documents::marks::{LostMarks, Marks, marks};
 use crate::error::Result;
-use crate::input::line_check::BadLines;
-use crate::input::table::InputReader;
-use crate::input::texts::{TextRules, each_text};
-use crate::tokenization::settings::TokenizerSettings;
-use crate::tokenization::tokenizer_files::TokenizerFiles;
-use crate::tokenization::vocabulary::{Vocabulary, cased_words, is_special_token};
-use crate::tokenization::{Tokenizer, basic_tokens, without_accents};
 
 /// Maximum fraction of accented words in a vocabulary of text without accents.
 const MAX_ACCENTED_FRACTION: f64 = 0.01;
-/// Maximum fraction of words that are [`UNK`](crate::tokenization::vocabulary::UNK) because of their case in text
+/// Maximum fraction of words that are [`UNK`](bert_tokenization::vocabulary::UNK) because of their case in text
 /// without capitals.
 const MAX_UNKNOWN_FRACTION: f64 = 0.01;
 /// Maximum number of files whose first block is checked.

@@ -1,6 +1,6 @@
 //! Packs token ids in scratch files: two bytes per id if the vocabulary is small enough, otherwise four.
 
-use crate::tokenization::vocabulary::TokenId;
+use bert_tokenization::TokenId;
 
 /// The number of bytes per packed id: two if the vocabulary is small enough, otherwise four.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,13 +8,14 @@ use std::path::PathBuf;
 use unicode_general_category::{GeneralCategory, get_general_category};
 use unicode_normalization::UnicodeNormalization;
 
+use bert_text::line_check::BadLines;
+use bert_text::table::InputReader;
+use bert_text::texts::{TextRules, each_text};
+use bert_text::{Format, Reading};
+use bert_tokenization::TokenizerSettings;
+use bert_tokenization::basic_tokens;
+
 use crate::error::Result;
-use crate::input::line_check::BadLines;
-use crate::input::table::InputReader;
-use crate::input::texts::{TextRules, each_text};
-use crate::input::{Format, Reading};
-use crate::tokenization::basic_tokens;
-use crate::tokenization::settings::TokenizerSettings;
 
 /// Maximum number of files whose first block is measured.
 const FILES: usize = 16;

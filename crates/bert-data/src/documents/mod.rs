@@ -19,11 +19,12 @@ pub(crate) mod text_writer;
 
 use std::ops::Range;
 
-use crate::documents::id_width::Width;
-use crate::documents::tally::{DocumentHash, Tally};
-use crate::error::{InputError, Result};
 use bert_random::Random;
 use bert_storage::scratch::{ScratchDigest, ScratchFile};
+
+use crate::documents::id_width::Width;
+use crate::documents::tally::{DocumentHash, Tally};
+use crate::error::{Result, TextError};
 
 /// Bytes of a sentence boundary, and of an index entry.
 const SENTENCE: u64 = 4;
@@ -278,12 +279,12 @@ impl DocumentsBuilder {
     /// Appends a sentence with at least one token.
     ///
     /// # Errors
-    /// Write errors, if the corpus is on disk; [`InputError::DocumentTooLong`].
+    /// Write errors, if the corpus is on disk; [`TextError::DocumentTooLong`].
     pub fn push_sentence(&mut self, ids: &[u32]) -> Result<()> {
         self.packed.clear();
         self.documents.width.put(ids, &mut self.packed);
         self.hash.add_sentence(&self.packed);
-        let start = u32::try_from(self.open_tokens()).map_err(|_| InputError::DocumentTooLong)?;
+        let start = u32::try_from(self.open_tokens()).map_err(|_| TextError::DocumentTooLong)?;
         self.borders.extend_from_slice(&start.to_le_bytes());
         self.documents.counts.tokens += ids.len() as u64;
         self.documents.counts.sentences += 1;

@@ -2,9 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
+use bert_text::InputEntry;
+use bert_text::remarks::Remarks;
+
 use crate::documents::bucket::BUCKET_TOKENS;
-use crate::input::InputEntry;
-use crate::input::remarks::Remarks;
 
 /// Number of tokens from which a line is probably a paragraph: two to three times the length of a sentence.
 pub(crate) const PARAGRAPH_TOKENS: usize = 80;

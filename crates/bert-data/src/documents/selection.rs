@@ -7,12 +7,12 @@ use crate::config::hold_out::draw;
 use crate::config::{BuildConfig, Nsp};
 use crate::documents::read::each_document;
 use crate::documents::read_report::ReadReport;
-use crate::error::{InputError, Result};
+use crate::error::{Result, TextError};
 
 /// Rejects a share of held-out documents from which no instance can be made, before any shard is written.
 ///
 /// # Errors
-/// [`InputError::TooFewHeldOut`].
+/// [`TextError::TooFewHeldOut`].
 pub(crate) fn check_held_out(config: &BuildConfig, read: &ReadReport, kept: u64) -> Result<()> {
     let Some(share) = config.hold_out.filter(|_| !config.held_out) else { return Ok(()) };
     let held_out = read.left_out_documents;
@@ -26,14 +26,14 @@ pub(crate) fn check_held_out(config: &BuildConfig, read: &ReadReport, kept: u64)
     if !is_too_few {
         return Ok(());
     }
-    Err(InputError::TooFewHeldOut { share: share.to_string(), held_out, documents: held_out + kept }.into())
+    Err(TextError::TooFewHeldOut { share: share.to_string(), held_out, documents: held_out + kept }.into())
 }
 
 /// Returns the configuration with the limit of the draws if a number of documents is held out: the text is read once to
 /// find the documents with the smallest draws.
 ///
 /// # Errors
-/// The errors of reading the text; [`InputError::TooManyHeldOut`].
+/// The errors of reading the text; [`TextError::TooManyHeldOut`].
 pub(crate) fn with_limit(config: &BuildConfig) -> Result<Cow<'_, BuildConfig>> {
     let open = config.hold_out.and_then(|share| Some((share, share.open_number()?)));
     let Some((share, number)) = open else { return Ok(Cow::Borrowed(config)) };
@@ -51,7 +51,7 @@ pub(crate) fn with_limit(config: &BuildConfig) -> Result<Cow<'_, BuildConfig>> {
         }
     })?;
     if number > documents / 2 {
-        return Err(InputError::TooManyHeldOut { number, documents }.into());
+        return Err(TextError::TooManyHeldOut { number, documents }.into());
     }
     let limit = smallest.peek().map_or(0.0, |&bits| f64::from_bits(bits).next_up());
     Ok(Cow::Owned(BuildConfig { hold_out: Some(share.with_limit(limit)), ..config.clone() }))

@@ -6,9 +6,10 @@
 
 use sentencex::languages::Language;
 
+use bert_text::sentence_ends::is_script_end;
+
 use crate::config::language::{DEFAULT_LANGUAGE, language_code};
 use crate::documents::abbreviations::Abbreviations;
-use crate::tokenization::sentence_ends::is_script_end;
 
 /// Maximum number of bytes per chunk.
 const CHUNK: usize = 16 << 10;

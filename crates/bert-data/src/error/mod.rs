@@ -4,16 +4,18 @@
 //! corrupt data, 6 output in use by another process, 75 too early (the same command works later). Applications print
 //! the errors; this crate does not.
 
+mod build;
 mod command;
 mod data_set;
-mod input;
 
 use std::path::Path;
 
 pub use bert_storage::{Locate, Located, is_disk_full};
+pub use bert_text::{InputProblem, InputsError, TextProblem};
+pub use bert_tokenization::VocabularyProblem;
+pub use build::TextError;
 pub use command::{OptionError, OutputProblem, PartError};
-pub use data_set::{ManifestProblem, RowProblem, ShardProblem, VocabularyProblem};
-pub use input::{InputError, InputProblem, TextProblem};
+pub use data_set::{ManifestProblem, RowProblem, ShardProblem};
 
 /// A result of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -53,7 +55,10 @@ pub enum Error {
     Option(#[from] OptionError),
     /// The text as a whole cannot be used.
     #[error(transparent)]
-    Input(#[from] InputError),
+    Text(#[from] TextError),
+    /// The list of inputs cannot be used.
+    #[error(transparent)]
+    Inputs(#[from] InputsError),
     /// A file, folder or pattern that was named as input cannot be used.
     #[error(transparent)]
     InputFile(#[from] Located<InputProblem>),
@@ -77,7 +82,6 @@ pub enum Error {
 impl Error {
     /// Returns the documented exit code of a program that ends with this error.
     pub fn exit_code(&self) -> u8 {
-        use InputProblem as P;
         match self {
             Self::Storage(error) => error.exit_code(),
             // EX_TEMPFAIL of sysexits.h.
@@ -85,15 +89,9 @@ impl Error {
             Self::Threads { .. } | Self::Shard(Located { problem: ShardProblem::Write(_), .. }) => 1,
             Self::Option(_) | Self::Output(_) => 2,
             Self::Vocabulary(error) => error.problem.exit_code(),
-            // Exit code 2 if the wrong files were named; otherwise their content is bad.
-            Self::Input(InputError::NoneNamed | InputError::TooMany { .. }) => 2,
-            Self::InputFile(error) => match error.problem {
-                P::Missing | P::Home | P::PatternMatchesNothing | P::InvalidPattern(_) => 2,
-                P::FolderEmpty | P::NotAFile | P::DanglingLink | P::LinkLoop | P::Twice => 2,
-                P::OutputInside(_) | P::IsVocabulary => 2,
-                _ => 3,
-            },
-            Self::Input(_)
+            Self::Inputs(error) => error.exit_code(),
+            Self::InputFile(error) => error.problem.exit_code(),
+            Self::Text(_)
             | Self::Shard(_)
             | Self::Manifest(_)
             | Self::Part(_)
@@ -123,5 +121,26 @@ impl Error {
     pub(crate) fn io(action: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> Self + use<> {
         let io = bert_storage::Error::io(action, path);
         move |source| io(source).into()
+    }
+}
+
+impl From<bert_text::Error> for Error {
+    fn from(error: bert_text::Error) -> Self {
+        use bert_text::Error as Text;
+        match error {
+            Text::Storage(error) => Self::Storage(error),
+            Text::Threads { threads, source } => Self::Threads { threads, source },
+            Text::Inputs(error) => Self::Inputs(error),
+            Text::InputFile(error) => Self::InputFile(error),
+        }
+    }
+}
+
+impl From<bert_tokenization::Error> for Error {
+    fn from(error: bert_tokenization::Error) -> Self {
+        match error {
+            bert_tokenization::Error::Storage(error) => Self::Storage(error),
+            bert_tokenization::Error::Vocabulary(error) => Self::Vocabulary(error),
+        }
     }
 }

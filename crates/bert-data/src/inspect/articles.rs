@@ -2,12 +2,13 @@
 
 use std::path::Path;
 
-use crate::config::TEXT_COLUMN;
+use bert_text::Reading;
+use bert_text::TEXT_COLUMN;
+use bert_text::line_check::BadLines;
+use bert_text::table::InputReader;
+use bert_text::texts::{TextRules, each_text};
+
 use crate::error::Result;
-use crate::input::Reading;
-use crate::input::line_check::BadLines;
-use crate::input::table::InputReader;
-use crate::input::texts::{TextRules, each_text};
 
 /// Calls `see` with the plain text of each article of a dump, or of each document of WikiExtractor's output.
 ///

@@ -12,6 +12,8 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
+use bert_tokenization::Vocabulary;
+
 use crate::config::Layout;
 use crate::dataset::DataSet;
 use crate::dataset::manifest::Manifest;
@@ -19,7 +21,6 @@ use crate::dataset::render::{InstanceText, render_first};
 use crate::dataset::stored_rows::StoredRows;
 use crate::error::{OptionError, Result};
 use crate::inspect::training_text::texts_of_shard;
-use crate::tokenization::vocabulary::Vocabulary;
 
 /// The contents of a data folder.
 #[derive(Clone, Debug, Serialize)]

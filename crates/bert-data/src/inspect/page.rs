@@ -10,6 +10,8 @@ use std::path::Path;
 use bert_pages::{Cell, Head, bars, figures, grouped, table, verdict};
 use maud::{Markup, Render, html};
 
+use bert_tokenization::{TokenId, Vocabulary};
+
 use crate::config::{Layout, Masking, Nsp};
 use crate::dataset::DataSet;
 use crate::dataset::manifest::Manifest;
@@ -17,7 +19,6 @@ use crate::dataset::render::{InstanceText, label_name};
 use crate::dataset::stored_rows::StoredRows;
 use crate::error::Result;
 use crate::inspect::frequent;
-use crate::tokenization::vocabulary::{TokenId, Vocabulary};
 
 /// Maximum number of rows that are counted, from the beginning; the page mentions the limit.
 const COUNTED_ROWS: u64 = 1_000_000;

@@ -7,14 +7,15 @@ use std::ops::Range;
 
 use serde::Serialize;
 
+use bert_tokenization::Tokenizer;
+use bert_tokenization::{TokenId, Vocabulary};
+
 use crate::config::predictions::number_to_predict;
 use crate::documents::{Documents, DocumentsBuilder};
 use crate::error::Result;
 use crate::instance::keyed::{mask_stream, pair_stream};
 use crate::instance::masking::{MaskRules, Masker};
 use crate::instance::pairs::{Instance, PairRules, UncutPair, draw_uncut_pairs};
-use crate::tokenization::Tokenizer;
-use crate::tokenization::vocabulary::{TokenId, Vocabulary};
 
 /// A sentence and its word pieces.
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -4,14 +4,15 @@
 //! a document's instances can be generated on any thread or machine, and one instance can be masked without the others.
 //! The reference has one serial generator.
 
+use bert_random::{Domain, Stream};
+use bert_tokenization::Vocabulary;
+
 use crate::config::resolved::ResolvedConfig;
 use crate::config::{Layout, Masking, RandomMode};
 use crate::documents::Documents;
 use crate::error::Result;
 use crate::instance::masking::{MaskRules, Masker};
 use crate::instance::pairs::{Instance, Pair, PairRules, draw_pairs};
-use crate::tokenization::vocabulary::Vocabulary;
-use bert_random::{Domain, Stream};
 
 /// Generator of the instances of one document in one pass; reuses its buffers.
 #[derive(Clone, Debug)]

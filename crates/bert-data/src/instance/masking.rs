@@ -5,7 +5,7 @@
 //! Whole-word masking outside reference mode: a word is a piece with the `##` pieces after it *within its segment*.
 //! (The reference joins a `##` piece that begins B to the last word of A.) One decision is made for all pieces of a
 //! word (80 % `[MASK]`, 10 % kept, 10 % random pieces), so no word is half hidden. An ideograph that continues a word
-//! according to the segmenter ([`crate::tokenization::word_marks`]) counts as a `##` piece. As in the reference, a word
+//! according to the segmenter ([`bert_tokenization::IdSpace`]) counts as a `##` piece. As in the reference, a word
 //! that would exceed the budget is skipped, so long words are masked slightly less often.
 //!
 //! Spans (`max_ngram` above 1) have 1 to N adjacent words of one segment. A length n is drawn with weight 1/n, and one
@@ -13,12 +13,14 @@
 //! chosen span or would exceed the budget are skipped. So the whole budget is used whenever the remaining words allow
 //! it.
 
+use bert_random::Random;
+use bert_tokenization::IdSpace;
+use bert_tokenization::vocabulary::is_special_token;
+use bert_tokenization::{TokenId, Vocabulary};
+
 use crate::config::predictions::number_to_predict;
 use crate::instance::ngram_spans::Spans;
 use crate::instance::pairs::Instance;
-use crate::tokenization::vocabulary::{TokenId, Vocabulary, is_special_token};
-use crate::tokenization::word_marks::IdSpace;
-use bert_random::Random;
 
 /// Rules for masking tokens.
 #[derive(Clone, Copy, Debug, PartialEq)]

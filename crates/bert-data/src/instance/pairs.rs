@@ -13,11 +13,12 @@
 
 use std::ops::Range;
 
+use bert_random::Random;
+use bert_tokenization::TokenId;
+
 use crate::config::Nsp;
 use crate::documents::{Document, Documents};
 use crate::error::Result;
-use crate::tokenization::vocabulary::TokenId;
-use bert_random::Random;
 
 /// One sentence pair: a row of the training data, before or after masking.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -4,15 +4,16 @@ use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 
-use crate::config::TEXT_COLUMN;
+use bert_text::Reading;
+use bert_text::TEXT_COLUMN;
+use bert_text::line_check::BadLines;
+use bert_text::texts::TextRules;
+use bert_tokenization::TokenizerSettings;
+use bert_tokenization::turkic::{is_turkic, turkic_lower_case};
+
 use crate::config::check::{conflict, invalid};
 use crate::documents::marks::LostMarks;
 use crate::error::Result;
-use crate::input::Reading;
-use crate::input::line_check::BadLines;
-use crate::input::texts::TextRules;
-use crate::tokenization::settings::TokenizerSettings;
-use crate::tokenization::turkic::{is_turkic, turkic_lower_case};
 
 /// Maximum number of distinct words that are counted; enough for some tens of gigabytes of text.
 const MAX_WORDS: usize = 5_000_000;

@@ -17,10 +17,11 @@ use serde::Serialize;
 
 use super::merges::CONTINUES;
 use super::{TrainingText, VocabConfig, VocabReport, training_files};
+use bert_text::threads::pool;
+use bert_tokenization::Vocabulary;
+
 use crate::config::check::invalid;
 use crate::error::Result;
-use crate::parallel::pool;
-use crate::tokenization::vocabulary::Vocabulary;
 
 /// Maximum number of neighbouring pieces that are joined, except for whole words.
 const MAX_JOINED: usize = 6;

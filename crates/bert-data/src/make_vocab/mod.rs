@@ -25,19 +25,21 @@ pub use config::VocabConfig;
 pub use extend::{AddedPiece, ExtendedVocabulary, ExtensionReport, extend_vocabulary};
 pub use report::{TrainedVocabulary, VocabReport};
 
-use crate::documents::marks::LostMarks;
-use crate::documents::read::Source;
-use crate::error::{InputError, InputProblem, Locate, OptionError, Result};
-use crate::input::line_check::LineCheck;
-use crate::input::table::recognized;
-use crate::input::texts::each_text;
-use crate::input::{BLOCK, Block, files_to_read, first_duplicate};
-use crate::parallel::{Workers, pool};
-use crate::tokenization::settings::TokenizerSettings;
-use crate::tokenization::vocabulary::{SPECIAL, Vocabulary};
-use crate::tokenization::{Tokenizer, basic_tokens};
+use bert_text::line_check::LineCheck;
+use bert_text::table::recognized;
+use bert_text::texts::each_text;
+use bert_text::threads::pool;
+use bert_text::{BLOCK, Block, files_to_read, first_duplicate};
+use bert_tokenization::TokenizerSettings;
+use bert_tokenization::vocabulary::{SPECIAL, Vocabulary};
+use bert_tokenization::{Tokenizer, basic_tokens};
 use merges::CONTINUES;
 use word_counts::WordCounts;
+
+use crate::documents::marks::LostMarks;
+use crate::documents::read::Source;
+use crate::error::{InputProblem, Locate, OptionError, Result, TextError};
+use crate::parallel::Workers;
 
 /// Default minimum size of the alphabet, and the fraction of the text up to which it grows.
 const ALPHABET: usize = 1000;
@@ -48,7 +50,7 @@ const COVERED: (u128, u128) = (9_999, 10_000);
 /// to compute its exact fraction of `[UNK]`.
 ///
 /// # Errors
-/// Errors of reading, [`InputError::NoText`], [`OptionError::VocabularyTooSmall`].
+/// Errors of reading, [`TextError::NoText`], [`OptionError::VocabularyTooSmall`].
 pub fn train_vocabulary(
     inputs: &[PathBuf],
     config: &VocabConfig,
@@ -132,7 +134,7 @@ impl TrainingText<'_> {
     /// Counts the words and characters of the text.
     ///
     /// # Errors
-    /// Errors of reading, [`InputError::NoText`].
+    /// Errors of reading, [`TextError::NoText`].
     fn count_words(&self, progress: &mut dyn FnMut(u64, u64)) -> Result<(WordCounts, VocabReport)> {
         let config = self.config;
         let mut counts = WordCounts::default();
@@ -150,7 +152,7 @@ impl TrainingText<'_> {
             progress,
         )?;
         if counts.characters.is_empty() && counts.too_long == 0 {
-            return Err(InputError::NoText { files: self.files.len(), lines }.into());
+            return Err(TextError::NoText { files: self.files.len(), lines }.into());
         }
         Ok((counts, read))
     }
@@ -186,7 +188,7 @@ impl TrainingText<'_> {
 }
 
 fn vocabulary_of(tokens: &[String]) -> Result<Vocabulary> {
-    Vocabulary::from_bytes((tokens.join("\n") + "\n").into_bytes(), Path::new("the new vocabulary"))
+    Ok(Vocabulary::from_bytes((tokens.join("\n") + "\n").into_bytes(), Path::new("the new vocabulary"))?)
 }
 
 /// Trains on counted words; the order of the map does not matter.

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::Serialize;
 
-use crate::input::remarks::Remarks;
+use bert_text::remarks::Remarks;
 
 /// A vocabulary, with statistics of its training text.
 #[derive(Clone, Debug, PartialEq, Eq)]

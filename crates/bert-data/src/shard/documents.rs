@@ -18,14 +18,15 @@ use parquet::file::metadata::KeyValue;
 use parquet::file::properties::WriterProperties;
 use parquet::schema::types::ColumnPath;
 
+use bert_tokenization::IdSpace;
+use bert_tokenization::TokenId;
+
 use crate::documents::tally::Tally;
 use crate::documents::{Document, Documents, DocumentsBuilder};
 use crate::error::{Error, Result, RowProblem};
 use crate::shard::footer::shard_properties;
 use crate::shard::schema::{ListColumn, element, first_null, int32, list_array, marks_of, with_marks};
 use crate::shard::writer::{EncodedRowGroup, GroupEncoder, ShardFormat};
-use crate::tokenization::vocabulary::TokenId;
-use crate::tokenization::word_marks::IdSpace;
 
 /// The columns, in order.
 pub const DOCUMENT_COLUMNS: [&str; 2] = ["input_ids", "sentence_lengths"];

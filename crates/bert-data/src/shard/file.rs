@@ -13,14 +13,15 @@ use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder,
 };
 
+use bert_storage::open_file;
+use bert_text::parquet::open::{Batches, ParquetFile};
+
 use crate::config::Columns;
 use crate::error::{Error, Locate, Result, RowProblem, ShardProblem};
-use crate::parquet::open::{Batches, ParquetFile};
 use crate::shard::hf_columns::append_hf;
 use crate::shard::record_batch::append_reference;
 use crate::shard::row::ShardRows;
 use crate::shard::schema::{BATCH, HF_COLUMNS, row_schema};
-use bert_storage::open_file;
 
 /// Reads a whole shard of any folder, with the columns of either kind, and checks its columns and rows.
 ///

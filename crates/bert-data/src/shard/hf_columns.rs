@@ -11,10 +11,11 @@ use arrow_array::types::{Int8Type, Int32Type};
 use arrow_array::{Int8Array, Int32Array, RecordBatch};
 use arrow_schema::ArrowError;
 
+use bert_tokenization::TokenId;
+
 use crate::error::RowProblem;
 use crate::shard::row::{Row, ShardRows, check_row};
 use crate::shard::schema::{HF_COLUMNS, ListColumn, first_null, hf_schema, int32, list_array};
-use crate::tokenization::vocabulary::TokenId;
 
 /// The label of a token that is not masked; PyTorch's cross entropy ignores it.
 pub const NO_LABEL: i32 = -100;

@@ -16,8 +16,8 @@ use crate::shard::row::{Row, ShardRows, check_row};
 use crate::shard::schema::{
     COLUMNS, ListColumn, first_null, hf_schema, int32, list_array, marks_of, schema, with_marks,
 };
-use crate::tokenization::vocabulary::TokenId;
-use crate::tokenization::word_marks::IdSpace;
+use bert_tokenization::IdSpace;
+use bert_tokenization::TokenId;
 
 /// The columns in which rows are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

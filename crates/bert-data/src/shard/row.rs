@@ -1,10 +1,11 @@
 //! Rows of training data in memory, column by column.
 
+use bert_tokenization::IdSpace;
+use bert_tokenization::TokenId;
+use std::path::Path;
+
 use crate::error::{Locate, Result, RowProblem, ShardProblem};
 use crate::instance::pairs::Instance;
-use crate::tokenization::vocabulary::TokenId;
-use crate::tokenization::word_marks::IdSpace;
-use std::path::Path;
 
 /// One row of a shard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

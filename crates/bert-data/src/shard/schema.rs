@@ -1,7 +1,5 @@
 //! Defines the columns of shards and their types.
 
-use crate::config::Columns;
-use crate::error::RowProblem;
 use arrow_array::cast::AsArray;
 use arrow_array::types::ArrowPrimitiveType;
 use arrow_array::{Array, ArrayRef, Int32Array, ListArray, RecordBatch};
@@ -9,6 +7,9 @@ use arrow_buffer::{ArrowNativeType, Buffer, OffsetBuffer, ScalarBuffer};
 use arrow_schema::{ArrowError, DataType, Field, FieldRef, Schema, SchemaRef};
 use std::ops::Range;
 use std::sync::Arc;
+
+use crate::config::Columns;
+use crate::error::RowProblem;
 
 /// The columns, in order.
 pub const COLUMNS: [&str; 5] =

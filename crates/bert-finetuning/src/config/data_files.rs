@@ -2,12 +2,13 @@
 
 use std::path::Path;
 
-use bert_inference::Error;
 use bert_storage::{Locate, Located};
-use bert_tasks::{
-    DescribedTable, LabelUse, Split, SplitFile, TableLabels, TableOptions, TaskError, TaskProblem,
-    column_names, describe_table, find_split,
+use bert_task_files::{
+    DescribedTable, LabelUse, TableLabels, TableOptions, column_names, describe_table, find_split,
 };
+use bert_training::Error;
+
+use bert_tasks::{Split, SplitFile, TaskError, TaskProblem};
 
 use crate::config::FinetuneConfig;
 
@@ -47,7 +48,7 @@ impl FinetuneConfig {
     /// Returns the columns of a table: `--columns`, or those with the usual names.
     ///
     /// # Errors
-    /// [`Error::Configuration`] with the names of the columns.
+    /// [`Error::Configuration`](bert_inference::Error::Configuration) with the names of the columns.
     fn columns_of(&self, train: &Path) -> Result<Vec<String>, Error> {
         if !self.table.columns.is_empty() {
             return Ok(self.table.columns.clone());
@@ -63,7 +64,7 @@ impl FinetuneConfig {
             train.display(),
             if found.is_empty() { "none".to_string() } else { found.join(", ") }
         );
-        Err(Error::Configuration { flag: "columns", reason })
+        Err(Error::configuration("columns", reason))
     }
 
     /// Returns the configuration with a table's classes or range filled in, and remarks on its labels; other tasks are

@@ -6,9 +6,9 @@
 
 use std::fmt;
 
-use bert_inference::error::{Error, check};
 use bert_inference::model_dir::resolved::Resolved;
 use bert_tasks::{Metric, Statistics};
+use bert_training::{Error, check};
 use serde::{Deserialize, Serialize};
 
 use crate::config::FinetuneConfig;

@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 
 use bert_inference::encoding::squad_args::SquadArgs;
-use bert_inference::error::{Error, check};
 use bert_model::{AdapterConfig, BottleneckForm};
 use bert_tasks::decode::answer_spans::AnswerSettings;
 use bert_tasks::encode::windows::WindowSettings;
 use bert_tasks::{Kind, Split};
+use bert_training::{Error, check};
 
 use crate::config::FinetuneConfig;
 use crate::config::adapter_args::AdapterKind;
@@ -17,7 +17,7 @@ impl FinetuneConfig {
     /// Returns the adapter with its defaults filled in, or `None` if the whole model or only the head is trained.
     ///
     /// # Errors
-    /// [`Error::Configuration`] naming a flag that conflicts with the others.
+    /// [`Error::Configuration`](bert_inference::Error::Configuration) naming a flag that conflicts with the others.
     pub(crate) fn adapter_config(&self) -> Result<Option<AdapterConfig>, Error> {
         let adapters = &self.adapters;
         let lora = adapters.adapter == Some(AdapterKind::Lora);
@@ -79,7 +79,7 @@ impl FinetuneConfig {
     /// for other tasks.
     ///
     /// # Errors
-    /// [`Error::Configuration`] naming a flag that is wrong or belongs to another task.
+    /// [`Error::Configuration`](bert_inference::Error::Configuration) naming a flag that is wrong or belongs to another task.
     pub(crate) fn question_settings(&self) -> Result<Option<(WindowSettings, AnswerSettings)>, Error> {
         let spec = self.task.spec();
         let SquadArgs { doc_stride, max_query_length, n_best_size, max_answer_length, .. } = self.squad;
@@ -100,7 +100,7 @@ impl FinetuneConfig {
             "works with --task squad2 only: in squad every question has an answer",
         )?;
         if let Some((flag, reason)) = self.squad.wrong_value() {
-            return Err(Error::Configuration { flag, reason: reason.to_owned() });
+            return Err(Error::configuration(flag, reason));
         }
         let windows = self.squad.windows(self.max_seq_length.unwrap_or(spec.defaults.max_seq_length));
         let answers = self.squad.answers(version_2);
@@ -200,7 +200,9 @@ mod tests {
         ];
         for (flags, expected) in cases {
             match config(flags).resolve() {
-                Err(Error::Configuration { flag, .. }) => assert_eq!(flag, expected, "{flags}"),
+                Err(Error::Inference(bert_inference::Error::Configuration { flag, .. })) => {
+                    assert_eq!(flag, expected, "{flags}")
+                }
                 other => panic!("{flags}: {other:?}"),
             }
         }

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use bert_inference::error::{Error, check};
 use bert_inference::model_dir::resolved::Resolved;
 use bert_model::AdapterConfig;
 use bert_tasks::{Kind, Task};
+use bert_training::{Error, check};
 
 use crate::config::flag_values::Choices;
 use crate::config::size_defaults::TuningDefaults;
@@ -27,7 +27,7 @@ fn single_value<T: Copy>(flag: &'static str, choices: &Option<Choices<T>>, defau
     match choices.as_ref().map(Choices::values) {
         None => Ok(default),
         Some([value]) => Ok(*value),
-        Some(_) => Err(Error::Configuration { flag, reason: "accepts one value only here".to_string() }),
+        Some(_) => Err(Error::configuration(flag, "accepts one value only here")),
     }
 }
 
@@ -36,7 +36,7 @@ impl FinetuneConfig {
     /// cell by cell.
     ///
     /// # Errors
-    /// [`Error::Configuration`] naming the flag.
+    /// [`Error::Configuration`](bert_inference::Error::Configuration) naming the flag.
     pub fn resolve(&self) -> Result<Resolved, Error> {
         self.resolve_with(&TuningDefaults::published(self), None)
     }

@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use bert_inference::Error;
-use bert_tasks::{ExampleFile, LabelUse, Split};
+use bert_task_files::{ExampleFile, LabelUse};
+use bert_training::Error;
+
+use bert_tasks::Split;
 
 use crate::data::holdout::{DividedExamples, TrainingParts, divide, divide_table};
 pub(crate) use crate::data::part::Part;
@@ -96,7 +98,7 @@ impl<'a, S> Sets<'a, S> {
     /// Divides the examples of train, compares them with the sets that are scored, and converts all to sets.
     ///
     /// # Errors
-    /// [`Error::Configuration`] when the options hold out all examples, or none, when a set is part of the training file, and
+    /// [`Error::Configuration`](bert_inference::Error::Configuration) when the options hold out all examples, or none, when a set is part of the training file, and
     /// when test is part of dev.
     pub(crate) fn new<T: Texts>(
         setup: Setup<'a>,

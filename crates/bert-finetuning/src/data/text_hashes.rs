@@ -2,10 +2,10 @@
 
 use std::collections::HashSet;
 
-use bert_inference::Error;
-use bert_tasks::read::conll::Sentence;
-use bert_tasks::read::squad::Question;
+use bert_tasks::Question;
+use bert_tasks::Sentence;
 use bert_tasks::{Example, Label};
+use bert_training::Error;
 use serde::{Deserialize, Serialize};
 use twox_hash::XxHash3_64;
 
@@ -192,7 +192,7 @@ impl SharedTexts {
     /// Rejects a part of the other set, unless the user allows it.
     ///
     /// # Errors
-    /// [`Error::Configuration`] with the set.
+    /// [`Error::Configuration`](bert_inference::Error::Configuration) with the set.
     pub(crate) fn check(&self, allow_overlap: bool) -> Result<(), Error> {
         let Self { part, compared_with, examples, equal, is_part, .. } = self;
         if !is_part || allow_overlap {
@@ -202,7 +202,7 @@ impl SharedTexts {
             "{equal} of {examples} examples of {part} are in {compared_with} too, so scores on them do not show what the model \
              has learnt. Use other examples, or give this flag to score on them nevertheless"
         );
-        Err(Error::Configuration { flag: "allow-overlap", reason })
+        Err(Error::configuration("allow-overlap", reason))
     }
 
     /// Returns a warning about the shared part, if there is one.

@@ -1,7 +1,9 @@
 //! Rows in memory as the examples of a task.
 
-use bert_inference::Error;
-use bert_tasks::{Example, TableExamples, TableLabels, TextRow, table_examples};
+use bert_task_files::{TableExamples, TableLabels, TextRow, table_examples};
+use bert_training::Error;
+
+use bert_tasks::Example;
 
 use crate::config::FinetuneConfig;
 

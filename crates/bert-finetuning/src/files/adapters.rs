@@ -3,13 +3,13 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use bert_inference::Error;
 use bert_inference::compute::host_tensors::values;
 use bert_inference::encoding::examples::Features;
 use bert_inference::model_dir::encoder_record::{ENCODER, encoder_record};
 use bert_model::{
     AdapterMetadata, BertConfig, BertForSequenceClassification, BertModel, save_adapter, save_fusion,
 };
+use bert_training::Error;
 use burn::tensor::Device;
 use serde::{Deserialize, Serialize};
 

@@ -6,8 +6,8 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use bert_inference::Error;
 use bert_pages::markdown::{plain, rows};
+use bert_training::Error;
 
 /// Statements about a model that only its author can make.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -24,7 +24,7 @@ impl CardOptions {
     /// Checks that both have the form of an identifier.
     ///
     /// # Errors
-    /// [`Error::Configuration`].
+    /// [`Error::Configuration`](bert_inference::Error::Configuration).
     pub fn check(&self) -> Result<(), Error> {
         for (flag, value) in [("language", &self.language), ("license", &self.license)] {
             let valid = |text: &str| {
@@ -32,7 +32,7 @@ impl CardOptions {
             };
             if let Some(value) = value.as_deref().filter(|value| !valid(value)) {
                 let reason = format!("{value:?} is no identifier such as en or apache-2.0");
-                return Err(Error::Configuration { flag, reason });
+                return Err(Error::configuration(flag, reason));
             }
         }
         Ok(())

@@ -3,16 +3,18 @@
 use std::marker::PhantomData;
 use std::path::Path;
 
-use bert_inference::Error;
 use bert_inference::compute::stop_flag::{StopFlag, StopRequested};
 use bert_inference::encoding::classifier::{decide, predict_unless_stopped};
 use bert_inference::encoding::examples::ClassificationBatch;
 use bert_model::{BertConfig, Mode, classification_loss, regression_loss};
 use bert_storage::digest_bytes;
+use bert_task_files::read_examples;
 use bert_tasks::statistics::{Calibration, SeedRun, SeedSummary, calibration};
+use bert_training::Error;
+
 use bert_tasks::{
-    Example, Kind, Label, Scores, Task, as_written, confusion, constant_baseline, is_degenerate,
-    read_examples, score, write_errors, write_labels, write_predictions, write_probabilities,
+    Example, Kind, Label, Scores, Task, as_written, confusion, constant_baseline, is_degenerate, score,
+    write_errors, write_labels, write_predictions, write_probabilities,
 };
 use burn::tensor::Tensor;
 use serde::{Deserialize, Serialize};
@@ -68,7 +70,7 @@ impl<'a, M> Classification<'a, M> {
     /// Adds the texts that the scored sets share with other tasks, with remarks on them.
     ///
     /// # Errors
-    /// [`Error::Configuration`] when a scored set is part of another set.
+    /// [`Error::Configuration`](bert_inference::Error::Configuration) when a scored set is part of another set.
     pub(crate) fn add_shared_texts(&mut self, shared: Vec<SharedTexts>) -> Result<(), Error> {
         shared.iter().try_for_each(|shared| shared.check(self.sets.setup.config.allow_overlap))?;
         self.sets.notes.extend(shared.iter().filter_map(SharedTexts::warning));

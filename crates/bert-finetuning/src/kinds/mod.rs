@@ -13,11 +13,11 @@ pub(crate) mod question_answering;
 pub(crate) mod token_batch;
 pub(crate) mod token_classification;
 
-use bert_inference::Error;
 use bert_inference::compute::stop_flag::{StopFlag, StopRequested};
 use bert_model::{Architecture, BertConfig, Mode};
 use bert_tasks::Scores;
 use bert_tasks::statistics::{Calibration, SeedRun, SeedSummary};
+use bert_training::Error;
 use burn::tensor::Tensor;
 use serde::Serialize;
 use serde::de::DeserializeOwned;

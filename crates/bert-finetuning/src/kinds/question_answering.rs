@@ -2,16 +2,19 @@
 
 use std::path::Path;
 
-use bert_inference::Error;
 use bert_inference::compute::stop_flag::{StopFlag, StopRequested};
 use bert_inference::encoding::questions::EncodedQuestions;
 use bert_model::{BertForQuestionAnswering, Mode, span_loss};
 use bert_storage::{Locate, digest_bytes};
+use bert_task_files::ExampleFile;
+use bert_task_files::squad::{QuestionRules, read_questions};
+use bert_tasks::Question;
 use bert_tasks::decode::answer_spans::{AnswerSettings, PredictedAnswer};
-use bert_tasks::read::squad::{Question, QuestionRules, read_questions};
 use bert_tasks::score::squad_metrics::{AnswerRules, QuestionScores, question_scores};
 use bert_tasks::statistics::{Ratio, SeedRun, SeedSummary, ratio_interval};
-use bert_tasks::{ExampleFile, Kind, Metric, Scores, TaskError, TaskProblem};
+use bert_training::Error;
+
+use bert_tasks::{Kind, Metric, Scores, TaskError, TaskProblem};
 use burn::tensor::Tensor;
 use serde_json::{Map, Value, json};
 

@@ -1,8 +1,8 @@
 //! Implements `--trainable-layers` and `--layer-decay`: which layers are trained, and at what learning rate.
 
-use bert_inference::error::{Error, check};
 use bert_model::Architecture;
 use bert_training::optimizer::Optimizer;
+use bert_training::{Error, check};
 use burn::module::Module;
 
 use crate::config::FinetuneConfig;
@@ -30,7 +30,7 @@ impl FinetuneConfig {
     /// Returns the model with gradients enabled for the trained layers only.
     ///
     /// # Errors
-    /// [`Error::Configuration`] when the model has too few layers.
+    /// [`Error::Configuration`](bert_inference::Error::Configuration) when the model has too few layers.
     pub(crate) fn with_trained_layers<M: Architecture>(&self, model: M, layers: usize) -> Result<M, Error> {
         if self.freeze_encoder {
             // A graph without a backward pass would never be freed.

@@ -37,7 +37,7 @@ use crate::setup::{BaseCheckpoint, Setup, with_length};
 use bert_inference::compute::stop_flag::StopFlag;
 use bert_inference::model_dir::json_file::exists;
 use bert_inference::model_dir::resolved::Resolved;
-use bert_inference::{Error, FolderProblem};
+use bert_training::{Error, RunProblem};
 
 /// A task of a multi-task training: one that classifies or scores a text or a pair.
 type ClassificationTask<'a> = Classification<'a, BertForSequenceClassification>;
@@ -162,7 +162,7 @@ fn shared_with_others(task: &ClassificationTask<'_>, all: &[ClassificationTask<'
 /// Creates and locks the output folder. With `resume` it must exist.
 fn locked_folder(output: &Path, resume: bool) -> Result<(StagedFolder<'static>, OutputLock), Error> {
     if resume && !exists(output)? {
-        return Err(FolderProblem::NothingToResume.located(output).into());
+        return Err(RunProblem::NothingToResume.located(output).into());
     }
     let folder = StagedFolder::new(&Disk, output);
     folder.check_not_in_use()?;

@@ -4,10 +4,10 @@ pub(crate) mod card;
 pub(crate) mod report;
 pub(crate) mod selection;
 
-use bert_data::program::commit;
-use bert_inference::Error;
 use bert_inference::compute::stop_flag::StopFlag;
+use bert_storage::commit;
 use bert_tasks::statistics::{SeedRun, SeedSummary};
+use bert_training::Error;
 use serde_json::Value;
 
 use crate::data::datasets::Part;

@@ -4,11 +4,11 @@ use std::path::{Path, PathBuf};
 
 use bert_inference::model_dir::json_file::{exists, read_record};
 use bert_inference::model_dir::resolved::Resolved;
-use bert_inference::{Error, FolderProblem};
 use bert_storage::Locate;
 use bert_tasks::statistics::SeedSummary;
 use bert_training::optimizer::size_defaults::ChosenDefault;
 use bert_training::run_dir::identity::differences;
+use bert_training::{Error, RunProblem};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -76,13 +76,13 @@ impl FinetuneReport {
     /// Reads the report in the output folder of a fine-tuning.
     ///
     /// # Errors
-    /// [`FolderProblem::NoFinetuning`] when the folder has no report; when the report cannot be read.
+    /// [`RunProblem::NoFinetuning`] when the folder has no report; when the report cannot be read.
     pub fn read(folder: &Path) -> Result<Self, Error> {
         let path = folder.join("report.json");
         if !exists(&path)? {
-            return Err(FolderProblem::NoFinetuning.located(folder).into());
+            return Err(RunProblem::NoFinetuning.located(folder).into());
         }
-        read_record(&path)
+        Ok(read_record(&path)?)
     }
 
     /// Returns the differences between this report's fine-tuning and a task's present configuration and files; these

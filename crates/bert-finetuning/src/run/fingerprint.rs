@@ -4,10 +4,10 @@
 //! scored on the same examples.
 
 use bert_data::DataSet;
-use bert_inference::Error;
 use bert_inference::model_dir::json_file::exists;
 use bert_model::WeightsFiles;
 use bert_storage::digest_file;
+use bert_training::Error;
 use serde_json::{Map, Value, json};
 
 use crate::config::FinetuneConfig;

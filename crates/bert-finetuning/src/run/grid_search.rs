@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use bert_inference::Error;
 use bert_inference::compute::stop_flag::StopFlag;
 use bert_model::BertConfig;
+use bert_training::Error;
 use bert_training::evaluation::forgetting::ForgettingTest;
 
 use crate::config::grid::{Cell, CellReport, GridReport};

@@ -20,7 +20,6 @@ use bert_inference::compute::stop_flag::StopFlag;
 use bert_inference::model_dir::checkpoint::{Checkpoint, CheckpointFolder, ValidCheckpoint, read_optimizer};
 use bert_inference::model_dir::json_file::exists;
 use bert_inference::model_dir::retention::RetentionPolicy;
-use bert_inference::{Error, FolderProblem};
 use bert_model::{
     Architecture, LoadPolicy, Snapshot, WEIGHTS, load_named_tensors, load_pretrained_weights,
     named_tensors_from_bytes, read_safetensors, to_safetensors_bytes,
@@ -29,6 +28,7 @@ use bert_storage::checksummed_json::{ChecksumError, read_checksummed};
 use bert_storage::{Locate, StagedFolder, digest_bytes};
 use bert_training::run_dir::identity::{RUN, compare, saved};
 use bert_training::run_dir::training_run::trainer_state;
+use bert_training::{Error, RunProblem};
 use burn::module::Module;
 use burn::tensor::Device;
 use serde::{Deserialize, Serialize};
@@ -110,7 +110,7 @@ impl<'a> SavedRuns<'a> {
     /// Opens the saved runs in a locked output folder. With `resume`, existing runs are kept.
     ///
     /// # Errors
-    /// [`FolderProblem::TuningDiffers`] when the existing runs have another identity; [`FolderProblem::OutputExists`] without
+    /// [`RunProblem::TuningDiffers`] when the existing runs have another identity; [`RunProblem::OutputExists`] without
     /// `resume` when a seed has finished or has a checkpoint.
     pub(crate) fn open(
         output: StagedFolder<'a>,
@@ -140,7 +140,7 @@ impl<'a> SavedRuns<'a> {
     /// Returns whether an output folder has saved runs with this identity.
     ///
     /// # Errors
-    /// [`FolderProblem::TuningDiffers`] when the saved runs have another identity.
+    /// [`RunProblem::TuningDiffers`] when the saved runs have another identity.
     pub(crate) fn are_of(
         output: &StagedFolder<'_>,
         identity: &Value,
@@ -152,7 +152,7 @@ impl<'a> SavedRuns<'a> {
         }
         let environment_changes = compare(folder.path(), identity).map_err(|error| match error {
             Error::RunDiffers { differences, .. } => {
-                FolderProblem::TuningDiffers(differences).located(output.path()).into()
+                RunProblem::TuningDiffers(differences).located(output.path()).into()
             }
             other => other,
         })?;

@@ -1,9 +1,9 @@
 //! Takes one training step of a fine-tuning: divides a batch into micro-batches, sums their gradients and updates the
 //! model.
 
-use bert_inference::Error;
 use bert_inference::model_dir::resolved::Resolved;
 use bert_model::Mode;
+use bert_training::Error;
 use bert_training::optimizer::Optimizer;
 use bert_training::optimizer::lr_schedule::Schedule;
 use bert_training::step::{MicroBatchLoss, NotFinite, StepId, StepReport, train_step};

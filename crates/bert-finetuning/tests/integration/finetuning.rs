@@ -7,7 +7,8 @@ use std::path::Path;
 use bert_finetuning::{
     FinetuneConfig, FinetuneEvent, FinetuneReport, MultitaskConfig, Sampling, finetune, multitask,
 };
-use bert_inference::{Error, StopFlag};
+use bert_inference::StopFlag;
+use bert_training::Error;
 use clap::{Args, Command, FromArgMatches};
 use serde_json::{Value, json};
 

@@ -4,16 +4,17 @@ mod words;
 
 use std::path::Path;
 
-use bert_data::Vocabulary;
 use bert_kernels::Compute;
 use bert_model::{BertConfig, BertModel, is_adapter_folder};
 use bert_tasks::EncodedPair;
+use bert_tokenization::Vocabulary;
 use burn::tensor::Device;
 use serde::ser::{Serialize, SerializeStruct, Serializer};
 
+use bert_tasks::InputText;
+
 use crate::compute::device::DeviceName;
 use crate::compute::host_tensors::values;
-use crate::encoding::input_text::InputText;
 use crate::encoding::model_tokenizer::check_segments;
 use crate::encoding::padded_batch::PaddedBatch;
 use crate::error::Error;

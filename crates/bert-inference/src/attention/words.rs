@@ -2,10 +2,10 @@
 
 use std::ops::Range;
 
-use bert_data::Vocabulary;
-use bert_data::tokenization::chinese_words::ChineseSegmenter;
-use bert_data::tokenization::is_ideograph;
 use bert_tasks::EncodedPair;
+use bert_tokenization::Vocabulary;
+use bert_tokenization::chinese_words::ChineseSegmenter;
+use bert_tokenization::is_ideograph;
 
 use crate::probe::word_edits::word_ranges;
 

@@ -6,7 +6,7 @@
 
 use std::time::SystemTime;
 
-use bert_data::program::commit;
+use bert_storage::commit;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 

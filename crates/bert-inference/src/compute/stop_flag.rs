@@ -4,8 +4,6 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, AtomicU8, Ordering};
 
-use crate::error::Error;
-
 /// An error of a computation that ended without a result because a stop was requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StopRequested {
@@ -13,9 +11,9 @@ pub struct StopRequested {
 }
 
 impl StopRequested {
-    /// Returns the error of a run that stops after `step` steps.
-    pub fn after(self, step: u64) -> Error {
-        Error::Stopped { signal: self.signal, step }
+    /// Returns the number of the signal.
+    pub fn signal(self) -> i32 {
+        self.signal
     }
 }
 
@@ -45,17 +43,12 @@ impl StopFlag {
         }
     }
 
-    /// Fails if a stop was requested, for work between steps such as an evaluation.
+    /// Fails if a stop was requested.
     pub fn check(&self) -> Result<(), StopRequested> {
         match self.requested() {
             Some(signal) => Err(StopRequested { signal }),
             None => Ok(()),
         }
-    }
-
-    /// Fails if a stop was requested, for work before the first step.
-    pub fn check_before_first_step(&self) -> Result<(), Error> {
-        self.check().map_err(|stopped| stopped.after(0))
     }
 
     /// Requests a checkpoint after the current step, without a stop.

@@ -1,9 +1,9 @@
 //! Tokenizes examples and builds batches: word pieces, segments and labels, padded to the longest sequence of the
 //! batch.
 
-use bert_data::{Tokenizer, Vocabulary};
 use bert_model::BertInput;
 use bert_tasks::{EncodedPair, Example, Label, SpecialIds, Truncation, encode_pair};
+use bert_tokenization::{Tokenizer, Vocabulary};
 use burn::tensor::{Device, Int, Tensor};
 
 use crate::compute::host_tensors::{float_vector, int_vector};

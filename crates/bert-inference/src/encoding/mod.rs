@@ -2,7 +2,6 @@
 
 pub mod classifier;
 pub mod examples;
-pub mod input_text;
 pub mod model_tokenizer;
 pub mod padded_batch;
 pub mod questions;

@@ -5,12 +5,13 @@
 
 use std::path::{Path, PathBuf};
 
-use bert_data::{DataSet, PartialSettings, Tokenizer, TokenizerFiles, TokenizerSettings, Vocabulary};
 use bert_model::BertConfig;
 use bert_tasks::{EncodedPair, SpecialIds, encode_pair};
+use bert_tokenization::{PartialSettings, Tokenizer, TokenizerFiles, TokenizerSettings, Vocabulary};
 use serde_json::Value;
 
-use crate::encoding::input_text::InputText;
+use bert_tasks::InputText;
+
 use crate::error::Error;
 
 /// A tokenizer with its vocabulary.
@@ -26,7 +27,8 @@ pub struct ModelTokenizer {
 }
 
 impl ModelTokenizer {
-    fn new(vocabulary: Vocabulary, settings: TokenizerSettings, source: PathBuf) -> Self {
+    /// Returns the tokenizer of a vocabulary that was read from `source`.
+    pub fn new(vocabulary: Vocabulary, settings: TokenizerSettings, source: PathBuf) -> Self {
         let tokenizer = Tokenizer::new(&vocabulary, settings);
         Self { vocabulary, tokenizer, settings, source }
     }
@@ -54,14 +56,6 @@ impl ModelTokenizer {
     /// Same as [`Self::from_vocabulary`].
     pub fn find_with(folder: &Path, stated: PartialSettings) -> Result<Option<Self>, Error> {
         Ok(TokenizerFiles::find(folder)?.map(|files| Self::from_files(files, stated)))
-    }
-
-    /// Returns the tokenizer that a data set was made with.
-    pub fn from_data(data: &DataSet) -> Self {
-        // In the corpus a special token is plain text. A text for the model has masks.
-        let settings =
-            TokenizerSettings { split_special_tokens: false, ..data.manifest().config.tokenizer_settings() };
-        Self::new(data.vocabulary().clone(), settings, data.folder().to_path_buf())
     }
 
     /// Opens the tokenizer of a vocabulary: `vocab.txt`, `tokenizer.json` or a folder. Settings that `stated` leaves

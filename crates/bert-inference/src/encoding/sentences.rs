@@ -3,10 +3,10 @@
 //! The first piece of each word carries its tag, the others carry none, as in the paper (5.3) and in `run_ner.py` of
 //! `transformers`. A word that the tokenizer reduces to nothing becomes one `[UNK]`, so that every word has a position.
 
-use bert_data::{Tokenizer, Vocabulary};
 use bert_model::{BertForTokenClassification, Mode};
 use bert_tasks::EncodedPair;
-use bert_tasks::read::conll::Sentence;
+use bert_tasks::Sentence;
+use bert_tokenization::{Tokenizer, Vocabulary};
 use burn::tensor::Device;
 
 use crate::compute::host_tensors::values;

@@ -3,8 +3,9 @@
 use std::io::Write;
 use std::path::Path;
 
-use bert_data::tokenization::is_ideograph;
-use bert_data::tokenization::vocabulary::is_special_token;
+use bert_tasks::TextSource;
+use bert_tokenization::is_ideograph;
+use bert_tokenization::vocabulary::is_special_token;
 use serde::Serialize;
 
 use crate::compute::device::DeviceName;
@@ -86,23 +87,23 @@ impl Embeddings {
         }
     }
 
-    /// Returns the pooled hidden states of every line of `input` (a file, or `-`) that has a word. The label is the line.
+    /// Returns the pooled hidden states of every text that has a word. The label is the text.
     ///
     /// # Errors
     /// As [`Extractor::each_line`].
     ///
     /// # Panics
     /// For an extractor without pooling.
-    pub fn from_lines(extractor: &Extractor, input: &Path) -> Result<Self, Error> {
+    pub fn from_texts(extractor: &Extractor, texts: &dyn TextSource) -> Result<Self, Error> {
         assert!(extractor.pooling().is_some(), "a vector for each line");
         let mut embeddings = Self { dimensions: extractor.hidden_size(), ..Self::default() };
-        extractor.each_line(input, |line| line.trim().into(), &mut |lines| {
+        extractor.each_line(texts, |lines| {
             for line in lines.iter().filter(|line| line.tokens.len() > 2) {
                 embeddings.vectors.extend(&line.layers[0]);
                 embeddings.labels.push(line.text.clone());
                 embeddings.lines.push(line.line);
             }
-            Ok(())
+            Ok::<(), Error>(())
         })?;
         Ok(embeddings)
     }

@@ -8,21 +8,19 @@ use std::io::Write;
 use std::path::Path;
 
 use bert_model::{BertConfig, BertModel, read_pretrained_config};
-use bert_tasks::{Example, Truncation};
+use bert_tasks::{Example, InputText, TextSource, Truncation};
 use burn::tensor::Device;
 use serde::Serialize;
 
 use crate::compute::device::DeviceName;
 use crate::compute::host_tensors::values;
 use crate::encoding::examples::Features;
-use crate::encoding::input_text::{InputText, SplitLine};
 use crate::encoding::model_tokenizer::{ModelTokenizer, check_segments};
 use crate::error::Error;
 use crate::model_dir::description::{DefaultLength, EncodingLength, ModelDescription, Pooling};
 use crate::model_dir::json_file::write_line;
 use crate::model_dir::loaded_model::{LoadedModel, line_of, load_encoder};
 use crate::model_dir::model_files::ModelFiles;
-use crate::text_input::for_each_line_window;
 
 /// Number of lines in memory at a time; every token has a vector per layer.
 const WINDOW: usize = 32;
@@ -159,21 +157,20 @@ impl Extractor {
         self.config.hidden_size
     }
 
-    /// Passes the features of every line of `input` (a file, or `-`), which `split` divides into texts, to `each`, in order and
-    /// in windows. Returns the counts of the texts that were cut.
+    /// Passes the features of every text of a source to `each`, in order and in windows. Returns the counts of the texts that were cut.
     ///
     /// # Errors
     /// Invalid input, with its line; the errors of `each`; [`Error::Mismatch`] for a pair if the model has one segment.
-    pub fn each_line(
+    pub fn each_line<E: From<Error>>(
         &self,
-        input: &Path,
-        split: SplitLine,
-        each: &mut dyn FnMut(&[LineFeatures]) -> Result<(), Error>,
-    ) -> Result<Truncation, Error> {
+        lines: &dyn TextSource,
+        mut each: impl FnMut(&[LineFeatures]) -> Result<(), E>,
+    ) -> Result<Truncation, E> {
         let mut truncation = Truncation::default();
-        for_each_line_window(input, WINDOW, split, &mut |window| {
-            each(&self.hidden_states(&window.examples, &mut truncation)?)
-        })?;
+        for window in lines.windows(None, WINDOW).map_err(Error::from)? {
+            let window = window.map_err(Error::from)?;
+            each(&self.hidden_states(&window.examples, &mut truncation)?)?;
+        }
         Ok(truncation)
     }
 
@@ -260,7 +257,7 @@ struct PooledLine {
     layers: Vec<Layer>,
 }
 
-/// Writes the features of `input` as JSON Lines: `{"linex_index": 0, "features": [{"token": "[CLS]", "layers":
+/// Writes the features of texts as JSON Lines: `{"linex_index": 0, "features": [{"token": "[CLS]", "layers":
 /// [{"index": -1, "values": [...]}, ...]}, ...]}`, the values rounded to six decimals as in the reference. With pooling
 /// a line is `{"linex_index": 0, "layers": [{"index": -1, "values": [...]}, ...]}`.
 ///
@@ -268,11 +265,10 @@ struct PooledLine {
 /// The errors of [`Extractor::each_line`]; [`Error::Results`].
 pub fn write_json_lines(
     extractor: &Extractor,
-    input: &Path,
-    split: SplitLine,
+    lines: &dyn TextSource,
     out: &mut dyn Write,
 ) -> Result<Truncation, Error> {
-    extractor.each_line(input, split, &mut |lines| {
+    extractor.each_line(lines, |lines| {
         for line in lines {
             match extractor.pooling {
                 Some(_) => write_line(out, &pooled_json(extractor, line))?,

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use bert_tasks::TextSource;
 use serde::Serialize;
 
 use crate::compute::device::DeviceName;
@@ -59,16 +60,15 @@ impl NeighbourSearch {
         Ok(Self { candidates, queries: Queries::Words { tokenizer, table } })
     }
 
-    /// Searches among the texts of `input` (a file with one text in a line, or `-`), by the pooled hidden states of the
-    /// last layer: pooled as the folder of a model of sentences states, else their mean.
+    /// Searches among texts, by the pooled hidden states of the last layer: pooled as the folder of a model of sentences states, else their mean.
     ///
     /// # Errors
     /// When the folder or the input cannot be read, or no line has a word.
-    pub fn among_texts(folder: &Path, input: &Path, device: DeviceName) -> Result<Self, Error> {
+    pub fn among_texts(folder: &Path, texts: &dyn TextSource, device: DeviceName) -> Result<Self, Error> {
         let extractor = Extractor::open(folder, &[-1], None, device)?.with_sentence_pooling()?;
-        let candidates = Embeddings::from_lines(&extractor, input)?;
+        let candidates = Embeddings::from_texts(&extractor, texts)?;
         if candidates.labels.is_empty() {
-            let reason = format!("{} has no line with a word", input.display());
+            let reason = format!("{} has no line with a word", texts.name().display());
             return Err(Error::Configuration { flag: "input", reason });
         }
         Ok(Self { candidates, queries: Queries::Texts(extractor) })

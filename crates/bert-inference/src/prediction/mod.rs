@@ -12,11 +12,12 @@ use std::io::Write;
 use std::path::Path;
 
 use bert_storage::Locate;
-use bert_tasks::{Example, Task, Truncation};
+use bert_tasks::{Example, Task, TextSource, Truncation, Window};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::encoding::input_text::InputText;
+use bert_tasks::InputText;
+
 use crate::error::{Error, FolderProblem};
 use crate::model_dir::description::EncodingLength;
 use crate::model_dir::json_file::write_line;
@@ -25,7 +26,6 @@ use crate::model_dir::model_options::ModelOptions;
 use crate::prediction::classifier::{Answer, Classifier};
 use crate::prediction::question_answerer::{Answerer, TextAnswer};
 use crate::prediction::token_tagger::{TaggedText, Tagger};
-use crate::text_input::{NewTexts, Window};
 
 /// Number of texts in memory, which are sorted by length.
 const WINDOW: usize = 1024;
@@ -153,19 +153,19 @@ pub struct Predictions {
 ///
 /// # Errors
 /// Invalid input, with its line, after the answers to earlier windows were written; [`Error::Results`].
-pub fn predict_file(
+pub fn predict(
     predictor: &Predictor,
-    texts: &NewTexts<'_>,
+    texts: &dyn TextSource,
     out: &mut dyn Write,
 ) -> Result<Predictions, Error> {
     let mut predictions = Predictions::default();
-    texts.for_each_window(predictor.task(), WINDOW, &mut |window| {
-        predictions.write(predictor, texts.path(), window, out)
-    })?;
+    for window in texts.windows(predictor.task().as_ref(), WINDOW)? {
+        predictions.write(predictor, texts.name(), &window?, out)?;
+    }
     Ok(predictions)
 }
 
-/// Writes the answers to texts in memory, as [`predict_file`] does; their lines are their numbers from 1. A text with a second
+/// Writes the answers to texts in memory, as [`predict`] does; their lines are their numbers from 1. A text with a second
 /// text is a pair.
 ///
 /// # Errors
@@ -181,10 +181,7 @@ pub fn predict_texts<'a>(
         ..Example::from_text(first)
     };
     let examples: Vec<Example> = texts.into_iter().enumerate().map(example).collect();
-    let ids = vec![None; examples.len()];
-    let mut predictions = Predictions::default();
-    predictions.write(predictor, Path::new("the texts"), &Window { examples, ids }, out)?;
-    Ok(predictions)
+    predict(predictor, &examples, out)
 }
 
 impl Predictions {

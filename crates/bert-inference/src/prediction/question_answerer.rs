@@ -4,9 +4,9 @@ use std::path::Path;
 
 use bert_model::{BertForQuestionAnswering, LoadPolicy};
 use bert_storage::Locate;
+use bert_tasks::Question;
 use bert_tasks::decode::answer_spans::AnswerSettings;
 use bert_tasks::encode::windows::WindowSettings;
-use bert_tasks::read::squad::Question;
 use bert_tasks::{Example, TaskError, TaskProblem};
 use serde::Serialize;
 

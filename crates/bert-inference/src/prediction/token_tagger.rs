@@ -4,9 +4,9 @@ use std::path::Path;
 
 use bert_model::{BertForTokenClassification, LoadPolicy};
 use bert_storage::Locate;
+use bert_tasks::Sentence;
 use bert_tasks::decode::entities::{Entity, entities};
-use bert_tasks::read::conll::Sentence;
-use bert_tasks::read::conll::is_entity_tag;
+use bert_tasks::is_entity_tag;
 use bert_tasks::{Example, TaskError, TaskProblem};
 use serde::Serialize;
 

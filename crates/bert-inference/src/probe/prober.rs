@@ -9,18 +9,16 @@ use std::ops::Range;
 use std::path::Path;
 
 use bert_storage::Located;
-use bert_tasks::{EncodedPair, Example};
+use bert_tasks::{EncodedPair, Example, InputText, TextSource};
 use serde::Serialize;
 
 use crate::compute::device::DeviceName;
-use crate::encoding::input_text::InputText;
 use crate::encoding::model_tokenizer::ModelTokenizer;
 use crate::error::{Error, FolderProblem};
 use crate::fill_mask::{MaskFiller, MaskProbabilities};
 use crate::model_dir::model_options::ModelOptions;
 use crate::prediction::classifier::{Answer, Classifier};
 use crate::probe::word_edits::{Edit, Replacement, Target, with_ids_at, word_ranges, word_text};
-use crate::text_input::NewTexts;
 
 /// A prediction with its probability.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -146,19 +144,20 @@ impl Prober {
         self.probe(&Subject { source: "text".into(), encoded, masked: Vec::new() }, replacements)
     }
 
-    /// Applies all replacements to the texts of a file, or of standard input.
+    /// Applies all replacements to the texts of a source.
     ///
     /// # Errors
     /// As [`Self::text`], and invalid input with its line.
-    pub fn file(&self, texts: &NewTexts<'_>, replacements: &[Replacement]) -> Result<Vec<Probe>, Error> {
+    pub fn source(&self, texts: &dyn TextSource, replacements: &[Replacement]) -> Result<Vec<Probe>, Error> {
         let trained = match &self.head {
             Head::Class(classifier) => classifier.description.task.clone(),
             Head::Masks(_) => None,
         };
         let mut probes = Vec::new();
-        texts.for_each_window(trained, 1, &mut |window| {
+        for window in texts.windows(trained.as_ref(), 1)? {
+            let window = window?;
             if let Head::Class(classifier) = &self.head {
-                classifier.check_forms(texts.path(), &window.examples)?;
+                classifier.check_forms(texts.name(), &window.examples)?;
             }
             for Example { index, text_a, text_b, .. } in &window.examples {
                 let text = InputText { first: text_a, second: text_b.as_deref() };
@@ -166,8 +165,7 @@ impl Prober {
                 let subject = Subject { source: format!("line {index}"), encoded, masked: Vec::new() };
                 probes.extend(self.probe(&subject, replacements)?);
             }
-            Ok(())
-        })?;
+        }
         Ok(probes)
     }
 

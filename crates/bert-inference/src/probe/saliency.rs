@@ -12,8 +12,9 @@ use burn::module::Module;
 use burn::tensor::Tensor;
 use serde::Serialize;
 
+use bert_tasks::InputText;
+
 use crate::compute::host_tensors::values;
-use crate::encoding::input_text::InputText;
 use crate::encoding::padded_batch::PaddedBatch;
 use crate::error::Error;
 use crate::fill_mask::MaskFiller;

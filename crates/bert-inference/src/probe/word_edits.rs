@@ -3,8 +3,8 @@
 use std::ops::Range;
 use std::str::FromStr;
 
-use bert_data::Vocabulary;
 use bert_tasks::EncodedPair;
+use bert_tokenization::Vocabulary;
 
 /// A word to replace and its replacements, each applied separately.
 #[derive(Clone, Debug, PartialEq)]

@@ -10,9 +10,9 @@ mod fallback;
 #[cfg(test)]
 pub(crate) mod sample;
 
-use bert_data::tokenization::vocabulary::is_special_token;
 use bert_inference::NamedAttention;
 use bert_pages::{Head, Script, interactive_page, packed, verdict};
+use bert_tokenization::vocabulary::is_special_token;
 use maud::{Markup, html};
 use serde_json::{Value, json};
 

@@ -10,10 +10,10 @@ use std::path::{Path, PathBuf};
 use bert_finetuning::run::fingerprint::compared_settings;
 use bert_finetuning::{DEV_LABELS, FinetuneReport};
 use bert_inference::model_dir::json_file::exists;
-use bert_inference::{Error, FolderProblem};
 use bert_storage::{Locate, digest_bytes};
 use bert_tasks::Label;
 use bert_tasks::statistics::{SeedRun, SeedSummary};
+use bert_training::{Error, RunProblem};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -126,7 +126,7 @@ impl SavedResult {
         if first.dev_digest != self.dev_digest {
             let first = first.folders[0].clone();
             let difference = "labels or texts differ".to_string();
-            Err(FolderProblem::OtherDevSet { first, difference }.located(folder).into())
+            Err(RunProblem::OtherDevSet { first, difference }.located(folder).into())
         } else {
             Ok(())
         }
@@ -185,7 +185,7 @@ fn members(options: &impl Serialize) -> Map<String, Value> {
 fn add_runs(group: &mut SeedSummary, more: SeedSummary, folder: &Path) -> Result<(), Error> {
     let known = |run: &SeedRun| group.runs.iter().any(|other| other.seed == run.seed);
     if let Some(twice) = more.runs.iter().find(|run| known(run)) {
-        return Err(FolderProblem::SeedTwice(twice.seed).located(folder).into());
+        return Err(RunProblem::SeedTwice(twice.seed).located(folder).into());
     }
     let mut runs = [std::mem::take(&mut group.runs), more.runs].concat();
     runs.sort_by_key(|run| run.seed);

@@ -4,10 +4,10 @@
 use std::path::Path;
 
 use bert_finetuning::FinetuneReport;
-use bert_inference::Error;
 use bert_model::BertConfig;
 use bert_tasks::statistics::SeedSummary;
 use bert_tasks::{Metric, Task};
+use bert_training::Error;
 use serde::Serialize;
 
 /// The tasks of GLUE, in the order of its leaderboard.

@@ -6,9 +6,9 @@
 
 use std::path::PathBuf;
 
-use bert_inference::Error;
 use bert_tasks::statistics::{McNemar, PairedTest, paired_test};
 use bert_tasks::{Label, Metric, Statistics, Task, score};
+use bert_training::Error;
 use serde::Serialize;
 
 use crate::compare::collect::collect;
@@ -58,8 +58,8 @@ pub struct Comparison {
 /// Compares two output folders, or the folders of two configurations.
 ///
 /// # Errors
-/// [`Error::Configuration`] when there are not exactly two sides, [`OtherDevSet`](bert_inference::FolderProblem::OtherDevSet)
-/// and [`DifferentDevSets`](bert_inference::FolderProblem::DifferentDevSets) when they were not scored on the same examples, and
+/// [`Error::Configuration`](bert_inference::Error::Configuration) when there are not exactly two sides, [`OtherDevSet`](bert_training::RunProblem::OtherDevSet)
+/// and [`DifferentDevSets`](bert_training::RunProblem::DifferentDevSets) when they were not scored on the same examples, and
 /// errors of reading.
 pub fn compare(folders: &[PathBuf]) -> Result<Comparison, Error> {
     let sides: Vec<Vec<PathBuf>> = match folders {
@@ -72,7 +72,7 @@ pub fn compare(folders: &[PathBuf]) -> Result<Comparison, Error> {
                     folders.len(),
                     groups.len()
                 );
-                return Err(Error::Configuration { flag: "paired", reason });
+                return Err(Error::configuration("paired", reason));
             }
             groups
         }
@@ -83,10 +83,10 @@ pub fn compare(folders: &[PathBuf]) -> Result<Comparison, Error> {
 /// Compares the folders of two configurations; the folders of a side have different seeds.
 ///
 /// # Errors
-/// As [`compare`]; [`Error::Configuration`] when a side has no folder.
+/// As [`compare`]; [`Error::Configuration`](bert_inference::Error::Configuration) when a side has no folder.
 pub fn compare_sides(first_folders: &[PathBuf], second_folders: &[PathBuf]) -> Result<Comparison, Error> {
     let ([a, ..], [b, ..]) = (first_folders, second_folders) else {
-        return Err(Error::Configuration { flag: "paired", reason: "a side has no folder".to_string() });
+        return Err(Error::configuration("paired", "a side has no folder"));
     };
     let first = read_side(first_folders)?;
     let second = read_side(second_folders)?;
@@ -115,9 +115,9 @@ fn paired(metric: Metric, first: &DevAnswers, second: &DevAnswers) -> Result<Pai
     }
     let a = runs(first);
     let b = runs(second);
-    paired_test(metric, &first.labels, &a, &b).ok_or_else(|| Error::Configuration {
-        flag: "paired",
-        reason: format!("the {metric} of task {} is not computed from single answers", first.task),
+    paired_test(metric, &first.labels, &a, &b).ok_or_else(|| {
+        let reason = format!("the {metric} of task {} is not computed from single answers", first.task);
+        Error::configuration("paired", reason)
     })
 }
 

@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 
 use bert_finetuning::{DEV_LABELS, FinetuneReport};
 use bert_inference::model_dir::json_file::exists;
-use bert_inference::{Error, FolderProblem};
 use bert_storage::{Locate, read_limited};
 use bert_tasks::{Kind, Label, Task, as_written};
+use bert_training::{Error, RunProblem};
 
 /// Maximum file size.
 const LARGEST: u64 = 1 << 30;
@@ -57,12 +57,12 @@ impl DevAnswers {
 /// Reads the predictions in an output folder of `finetune`.
 ///
 /// # Errors
-/// [`FolderProblem::NoFinetuning`], [`FolderProblem::AnswersCorrupt`] naming file and line, or an error of reading.
+/// [`RunProblem::NoFinetuning`], [`RunProblem::AnswersCorrupt`] naming file and line, or an error of reading.
 fn read_answers(folder: &Path) -> Result<DevAnswers, Error> {
     let FinetuneReport { dev, dev_digest, .. } = FinetuneReport::read(folder)?;
     if matches!(dev.task.spec().kind, Kind::Spans { .. } | Kind::Tags) {
         let reason = format!("{}: task {} has no labels to compare", folder.display(), dev.task);
-        return Err(Error::Configuration { flag: "paired", reason });
+        return Err(Error::configuration("paired", reason));
     }
     let files = Files { task: dev.task.clone(), folder: folder.to_path_buf(), examples: dev.examples };
     let (names, labels) = files.labels()?;
@@ -149,7 +149,7 @@ impl Files {
     }
 
     fn wrong(&self, file: &str, line: u64, reason: String) -> Error {
-        FolderProblem::AnswersCorrupt(reason).at_line(self.folder.join(file), line).into()
+        RunProblem::AnswersCorrupt(reason).at_line(self.folder.join(file), line).into()
     }
 }
 
@@ -180,9 +180,9 @@ pub(crate) fn check_sets(
         let difference =
             format!("its classes are {two}, those of the first folder are {one} (--labels names them)");
         let first = first_path.to_path_buf();
-        return Err(FolderProblem::OtherDevSet { first, difference }.located(path).into());
+        return Err(RunProblem::OtherDevSet { first, difference }.located(path).into());
     }
-    let problem = FolderProblem::DifferentDevSets {
+    let problem = RunProblem::DifferentDevSets {
         task: other.task.clone(),
         examples: other.examples,
         first_task: first.task.clone(),
@@ -200,7 +200,7 @@ pub(crate) fn check_same(
 ) -> Result<(), Error> {
     check_sets(&first.set(), first_path, &second.set(), path)?;
     let other = |difference: String| {
-        Err(FolderProblem::OtherDevSet { first: first_path.to_path_buf(), difference }.located(path).into())
+        Err(RunProblem::OtherDevSet { first: first_path.to_path_buf(), difference }.located(path).into())
     };
     let rows = first.names.iter().zip(&first.labels).zip(second.names.iter().zip(&second.labels));
     if let Some((row, _)) = rows.enumerate().find(|(_, (a, b))| a != b) {

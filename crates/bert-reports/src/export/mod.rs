@@ -18,13 +18,14 @@ use bert_inference::compute::device::DeviceName;
 use bert_inference::encoding::model_tokenizer::ModelTokenizer;
 use bert_inference::model_dir::json_file::{exists, read_json};
 use bert_inference::model_dir::loaded_model::{LoadedModel, architecture, load_encoder, with_outputs};
-use bert_inference::{Error, ModelDescription, ModelFiles, Pooling};
+use bert_inference::{ModelDescription, ModelFiles, Pooling};
 use bert_model::{
     Architecture, BertConfig, BertForPreTraining, DESCRIPTION, FolderContents, FolderTokenizer, NamedTensors,
     WEIGHTS, named_tensors_from_bytes, named_tensors_to_bf16_bytes, named_tensors_to_bytes,
     named_tensors_to_f16_bytes, read_pretrained_tensors, save_pretrained,
 };
 use bert_storage::{Disk, FileSystem, StagedFolder, check_writable};
+use bert_training::Error;
 use bert_training::initialization::FreshWeights;
 use bert_training::run_dir::incomplete_output::{Contents, OutputGuard};
 
@@ -119,7 +120,7 @@ pub fn export_on(files: &dyn FileSystem, folder: &Path, target: &Path, how: &Exp
         let reason =
             "pretrain or finetune did not write this model, so it gets no new card; edit its README.md"
                 .to_string();
-        return Err(Error::Configuration { flag, reason });
+        return Err(Error::configuration(flag, reason));
     }
     let ModelFiles { config, tokenizer, description } = ModelFiles::find(folder)?;
     let sentences = SentenceFiles::new(folder, &description, how.sentence_transformers, how.pooling)?;

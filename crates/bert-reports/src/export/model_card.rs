@@ -10,11 +10,11 @@ use bert_finetuning::files::model_card::{
     Card, CardDataset, CardOptions, CardScore, MODEL_PATH, python_usage, stated_in,
 };
 use bert_finetuning::{FinetuneReport, card_of_finetuning};
-use bert_inference::Error;
 use bert_inference::compute::environment::Invocation;
 use bert_inference::model_dir::checkpoint::{MARKER, STATE, TrainerState};
 use bert_inference::model_dir::json_file::{exists, read_record};
 use bert_model::BertConfig;
+use bert_training::Error;
 use bert_training::evaluation::{Evaluation, EvaluationRecord};
 use bert_training::initialization::InitializationChoice;
 use bert_training::pretrain::StepTiming;

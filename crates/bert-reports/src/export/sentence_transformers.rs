@@ -3,9 +3,10 @@
 use std::path::Path;
 
 use bert_inference::model_dir::json_file::{exists, read_json};
-use bert_inference::{Error, ModelDescription, Pooling};
+use bert_inference::{ModelDescription, Pooling};
 use bert_model::BertConfig;
 use bert_storage::StagedFolder;
+use bert_training::Error;
 use serde_json::{Value, json};
 
 /// Names that [`SentenceFiles::write`] writes in the folder.
@@ -31,7 +32,7 @@ impl SentenceFiles {
     /// the folder is of a model of sentences.
     ///
     /// # Errors
-    /// [`Error::Configuration`] when the folder has modules that cannot be exported.
+    /// [`Error::Configuration`](bert_inference::Error::Configuration) when the folder has modules that cannot be exported.
     pub(super) fn new(
         folder: &Path,
         description: &ModelDescription,

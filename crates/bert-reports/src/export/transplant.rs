@@ -5,20 +5,20 @@
 
 use std::path::Path;
 
-use bert_inference::Error;
 use bert_inference::model_dir::json_file::exists;
 use bert_model::{
     CurrentTensors, Error as ModelError, NamedTensors, WEIGHTS, current_names, named_tensors_to_bytes,
     read_pretrained_tensors,
 };
 use bert_storage::Disk;
+use bert_training::Error;
 
 use crate::export::{FILES, POOLER, begin};
 
 /// Writes a model folder with the encoder of `encoder` and everything else of `head`, both model folders.
 ///
 /// # Errors
-/// [`Error::Mismatch`] when the encoders differ in a name or a shape; when a folder cannot be read, or `target` is not
+/// [`Error::Mismatch`](bert_inference::Error::Mismatch) when the encoders differ in a name or a shape; when a folder cannot be read, or `target` is not
 /// empty.
 pub fn transplant_encoder(encoder: &Path, head: &Path, target: &Path) -> Result<(), Error> {
     let new = current_names(read_pretrained_tensors(encoder)?)?.tensors;
@@ -28,7 +28,7 @@ pub fn transplant_encoder(encoder: &Path, head: &Path, target: &Path) -> Result<
     }
     let differences = differing_shapes(&new, &tensors);
     if !differences.is_empty() {
-        return Err(Error::Mismatch(differences));
+        return Err(Error::mismatch(differences));
     }
     tensors.extend(new.into_iter().filter(|(name, _)| is_of_encoder(name)));
     let unfinished = begin(&Disk, target, None)?;

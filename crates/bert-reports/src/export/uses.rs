@@ -4,8 +4,9 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use bert_inference::encoding::model_tokenizer::ModelTokenizer;
-use bert_inference::{Error, ModelDescription, ModelFiles, ModelOptions, Pooling, Predictor};
+use bert_inference::{ModelDescription, ModelFiles, ModelOptions, Pooling, Predictor};
 use bert_model::{FolderContents, find_weights};
+use bert_training::Error;
 use serde::Serialize;
 
 use crate::export::class;

@@ -14,8 +14,8 @@ use crate::live::finetuning::FinetuningWatch;
 use crate::live::pretraining::PretrainingWatch;
 pub use crate::live::status::{LiveFigure, LiveState, LiveStatus};
 use bert_inference::model_dir::json_file::exists;
-use bert_inference::{Error, FolderProblem};
 use bert_training::run_dir::identity::RUN;
+use bert_training::{Error, RunProblem};
 
 /// A run or fine-tuning that is read again and again.
 pub struct LiveRun {
@@ -44,7 +44,7 @@ impl LiveRun {
     /// Reads the changes since the last call.
     ///
     /// # Errors
-    /// [`FolderProblem::NothingToReport`] while the folder is neither a run nor a fine-tuning; errors of reading a file.
+    /// [`RunProblem::NothingToReport`] while the folder is neither a run nor a fine-tuning; errors of reading a file.
     pub fn status(&mut self) -> Result<LiveStatus, Error> {
         let in_use = StagedFolder::new(&Disk, &self.folder).is_in_use();
         if self.kind.is_none() {
@@ -53,7 +53,7 @@ impl LiveRun {
             } else if FinetuningWatch::is_one(&self.folder)? {
                 Kind::Finetuning(Box::new(FinetuningWatch::new(&self.folder)))
             } else {
-                return Err(FolderProblem::NothingToReport.located(&self.folder).into());
+                return Err(RunProblem::NothingToReport.located(&self.folder).into());
             });
         }
         match self.kind.as_mut().expect("set above") {

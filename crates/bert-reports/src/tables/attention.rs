@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use arrow_array::{ArrayRef, Float32Array, Int32Array, RecordBatch, StringArray};
 use arrow_schema::{DataType, Field, Schema};
-use bert_inference::{Error, NamedAttention};
+use bert_inference::NamedAttention;
+use bert_training::Error;
 use parquet::arrow::ArrowWriter;
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::errors::ParquetError;
@@ -15,12 +16,13 @@ use parquet::file::properties::WriterProperties;
 /// `query_token`, `key_token` and `weight` (f32).
 ///
 /// # Errors
-/// [`Error::Results`].
+/// [`Error::Results`](bert_inference::Error::Results).
 pub fn write_attention_parquet(
     models: &[NamedAttention<'_>],
     out: &mut (dyn Write + Send),
 ) -> Result<(), Error> {
-    let failed = |error: ParquetError| Error::Results(io::Error::other(error));
+    let failed =
+        |error: ParquetError| -> Error { bert_inference::Error::Results(io::Error::other(error)).into() };
     let text = DataType::Utf8;
     let number = DataType::Int32;
     let fields = [

@@ -1,38 +1,36 @@
 //! Writes the hidden states of texts as Parquet.
 
 use std::io::{self, Write};
-use std::path::Path;
 use std::sync::Arc;
 
 use arrow_array::{
     ArrayRef, FixedSizeListArray, Float32Array, Int32Array, Int64Array, RecordBatch, StringArray,
 };
 use arrow_schema::{DataType, Field, Schema};
-use bert_inference::{Error, Extractor, LineFeatures, SplitLine};
-use bert_tasks::Truncation;
+use bert_inference::{Extractor, LineFeatures};
+use bert_tasks::{TextSource, Truncation};
+use bert_training::Error;
 use parquet::arrow::ArrowWriter;
 use parquet::errors::ParquetError;
 use parquet::file::properties::WriterProperties;
 
-/// Writes the features of `input` as Parquet, one row per token: `line` (from 0), `position` in the line's sequence,
+/// Writes the features of texts as Parquet, one row per token: `line` (from 0), `position` in the line's sequence,
 /// `token`, and for each selected layer a column `layer_N` with lists of f32, one list per token, not rounded. With pooling
 /// there is one row per line, without the columns `position` and `token`.
 ///
 /// # Errors
-/// The errors of [`Extractor::each_line`]; [`Error::Results`].
+/// The errors of [`Extractor::each_line`]; [`Error::Results`](bert_inference::Error::Results).
 pub fn write_features_parquet(
     extractor: &Extractor,
-    input: &Path,
-    split: SplitLine,
+    lines: &dyn TextSource,
     out: &mut (dyn Write + Send),
 ) -> Result<Truncation, Error> {
     let schema = schema(extractor);
     // The values rarely repeat, so a dictionary would be abandoned after the first page.
     let properties = WriterProperties::builder().set_dictionary_enabled(false).build();
     let mut writer = ArrowWriter::try_new(out, schema.clone(), Some(properties)).map_err(results_error)?;
-    let truncation = extractor.each_line(input, split, &mut |lines| {
-        writer.write(&batch(extractor, &schema, lines)).map_err(results_error)
-    })?;
+    let truncation = extractor
+        .each_line(lines, |lines| writer.write(&batch(extractor, &schema, lines)).map_err(results_error))?;
     writer.close().map_err(results_error)?;
     Ok(truncation)
 }
@@ -45,7 +43,7 @@ fn results_error(error: ParquetError) -> Error {
         },
         other => io::Error::other(other),
     };
-    Error::Results(source)
+    bert_inference::Error::Results(source).into()
 }
 
 fn item() -> Arc<Field> {

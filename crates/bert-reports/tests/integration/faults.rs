@@ -4,10 +4,10 @@
 use std::fs;
 use std::path::Path;
 
-use bert_inference::Error;
 use bert_reports::export::{CardOptions, Export, export_on};
 use bert_storage::{Disk, FileSystem};
 use bert_testing::disks::{Fault, Faulty, PowerCut, Survival};
+use bert_training::Error;
 
 use crate::world::{World, run_to_end};
 

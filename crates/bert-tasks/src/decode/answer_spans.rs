@@ -155,7 +155,7 @@ fn fill_probabilities(candidates: &mut [Candidate]) {
 
 #[cfg(test)]
 mod tests {
-    use bert_data::PieceWithOffsets;
+    use bert_tokenization::PieceWithOffsets;
 
     use super::*;
     use crate::EncodedPair;

@@ -6,9 +6,9 @@
 
 use std::ops::Range;
 
-use bert_data::{PieceWithOffsets, Tokenizer};
+use bert_tokenization::{PieceWithOffsets, Tokenizer};
 
-use crate::read::squad::Question;
+use crate::task::question::Question;
 use crate::{EncodedPair, SpecialIds};
 
 /// Settings for windows.

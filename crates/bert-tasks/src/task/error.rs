@@ -1,7 +1,7 @@
 //! Defines the errors for task names, folders and files. Errors in a file are a [`TaskProblem`] with a location; lines
 //! count from 1, as in editors.
 
-use bert_storage::{Located, did_you_mean};
+use bert_storage::{Failure, Located, did_you_mean};
 
 use crate::task::Task;
 use crate::task::example::Split;
@@ -41,7 +41,7 @@ pub enum TaskError {
 
     /// An error in the lines or rows of a file.
     #[error(transparent)]
-    Rows(#[from] bert_data::Error),
+    Rows(#[from] Failure),
 }
 
 /// An error in a task's file or folder.
@@ -291,7 +291,7 @@ pub enum TaskProblem {
 
 impl TaskProblem {
     /// Returns whether an example lacks its label, tag or answer.
-    pub(crate) fn is_missing_label(&self) -> bool {
+    pub fn is_missing_label(&self) -> bool {
         matches!(self, Self::MissingLabel { .. } | Self::MissingTag(_) | Self::NoAnswer(_))
     }
 }

@@ -5,6 +5,27 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+/// A text, or a pair of texts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InputText<'a> {
+    /// The (first) text.
+    pub first: &'a str,
+    /// The second text of a pair.
+    pub second: Option<&'a str>,
+}
+
+impl<'a> From<&'a str> for InputText<'a> {
+    fn from(first: &'a str) -> Self {
+        Self { first, second: None }
+    }
+}
+
+impl<'a> From<(&'a str, &'a str)> for InputText<'a> {
+    fn from((first, second): (&'a str, &'a str)) -> Self {
+        Self { first, second: Some(second) }
+    }
+}
+
 /// One example of a task.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Example {
@@ -31,6 +52,11 @@ impl Example {
     pub fn from_pair(first: impl Into<String>, second: impl Into<String>) -> Self {
         Self { text_b: Some(second.into()), ..Self::from_text(first) }
     }
+}
+
+/// Returns the labels of all examples, or `None` if one is missing, because such a set cannot be scored.
+pub fn labels_of(examples: &[Example]) -> Option<Vec<Label>> {
+    examples.iter().map(|example| example.label).collect()
 }
 
 /// A label, or a prediction of one.

@@ -6,6 +6,9 @@ pub(crate) mod error;
 pub(crate) mod example;
 pub(crate) mod metric;
 pub(crate) mod names;
+pub(crate) mod question;
+pub(crate) mod sentence;
+pub(crate) mod source;
 pub(crate) mod spec;
 mod table;
 
@@ -145,7 +148,7 @@ impl Task {
     }
 
     /// Returns the column names of a custom table; `None` for a published task, and until they are set.
-    pub(crate) fn table_columns(&self) -> Option<Columns<'_>> {
+    pub fn table_columns(&self) -> Option<Columns<'_>> {
         let Task::Table(table) = self else { return None };
         match &table.description.columns[..] {
             [text_a, label] => Some(Columns { text_a, text_b: None, label }),

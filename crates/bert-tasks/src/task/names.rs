@@ -1,11 +1,12 @@
 //! Parses the names of tasks, from the command line and from JSON.
 
 use super::catalog;
-use crate::task::error::TaskError;
-use crate::task::{TableDescription, Task};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 use std::str::FromStr;
+
+use crate::task::error::TaskError;
+use crate::task::{TableDescription, Task};
 
 impl FromStr for Task {
     type Err = TaskError;

@@ -91,12 +91,12 @@ pub struct TaskSpec {
 
 impl TaskSpec {
     /// Returns all possible names of a split's official file; empty if the task does not have the split.
-    pub(crate) fn file_names(&self, split: Split) -> impl Iterator<Item = &'static str> {
+    pub fn file_names(&self, split: Split) -> impl Iterator<Item = &'static str> {
         self.files.iter().filter(move |(of, _)| *of == split).map(|(_, name)| *name)
     }
 
     /// Returns whether the task has the split. A table may have any but the second dev and test sets.
-    pub(crate) fn has_split(&self, split: Split) -> bool {
+    pub fn has_split(&self, split: Split) -> bool {
         match self.files {
             [] => matches!(split, Split::Train | Split::Dev | Split::Test),
             _ => self.file_names(split).next().is_some(),
@@ -104,7 +104,7 @@ impl TaskSpec {
     }
 
     /// Returns the name of a sample file that may replace the official one.
-    pub(crate) fn sample_file_name(&self, split: Split) -> Option<&'static str> {
+    pub fn sample_file_name(&self, split: Split) -> Option<&'static str> {
         match split {
             Split::Train if self.samples => Some("train_sample.tsv"),
             Split::Dev if self.samples => Some("dev_sample.tsv"),

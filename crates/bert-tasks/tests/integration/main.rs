@@ -1,15 +1,4 @@
-//! Reads whole files through the public interface: small ones with the quirks of each format, and the published ones.
+//! Compares scores with other programs through the public interface.
 
-mod formats;
 mod metrics;
-mod real_data;
 mod translation_metrics;
-
-use std::path::Path;
-
-use bert_tasks::{Example, Split, Task, TaskError, find_split, read_file};
-
-/// Reads a split of a data folder, with labels if the published file has valid ones.
-fn read_split(task: &Task, dir: &Path, split: Split) -> Result<Vec<Example>, TaskError> {
-    read_file(task, &find_split(task, dir, split)?.path, task.spec().has_labels(split))
-}

@@ -21,12 +21,12 @@ use std::path::PathBuf;
 
 use bert_data::{DataSet, DocumentGroups, DocumentPasses, Row, ShardRows};
 use bert_inference::model_dir::checkpoint::LoaderPosition;
-use bert_inference::{Error, FolderProblem};
 use bert_random::{Domain, Permutation, Stream};
 use bert_storage::Locate;
 
 use crate::data_loader::length_buckets::LengthBuckets;
 use crate::data_loader::shard_samples::shuffled;
+use crate::error::{Error, RunProblem};
 
 /// Approximate number of tokens in a block of documents. Changing it changes the results of a run.
 const BLOCK_TOKENS: u64 = 1 << 24;
@@ -145,7 +145,7 @@ impl DocumentSamples {
                 }
                 // Without this check, an epoch without instances would loop forever.
                 None if epoch_began_at == Some(position.first_sample) => {
-                    return Err(FolderProblem::NoInstances.located(&self.folder).into());
+                    return Err(RunProblem::NoInstances.located(&self.folder).into());
                 }
                 None => {
                     epoch_began_at = Some(position.first_sample);

@@ -3,11 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use bert_data::{BuildConfig, Layout, Row, StoredRows, build};
-use bert_inference::Error;
 use bert_inference::model_dir::checkpoint::LoaderPosition;
 
 use crate::data_loader::document_samples::Blocks;
 use crate::data_loader::{DataLoader, PretrainingBatch, Samples};
+use crate::error::Error;
 
 const SEED: u64 = 5;
 

@@ -37,16 +37,18 @@ use bert_data::{DataSet, DocumentPasses, Manifest, Nsp, Row, StoredRows, Vocabul
 use bert_inference::model_dir::checkpoint::LoaderPosition;
 use bert_model::BertConfig;
 use bert_storage::Locate;
+use bert_tokenization::TokenizerSettings;
 pub use prefetch::Prefetcher;
 pub(crate) use shard_samples::BLOCK_TOKENS;
 pub use shard_samples::ShardOrder;
 
 use bert_inference::encoding::model_tokenizer::ModelTokenizer;
-use bert_inference::{Error, FolderProblem};
 use document_samples::DocumentSamples;
 pub(crate) use length_buckets::LengthBuckets;
 use mixture::{Mixture, Place};
 use shard_samples::ShardSamples;
+
+use crate::error::{Error, RunProblem};
 
 /// The source of a run's samples.
 enum Samples {
@@ -74,6 +76,14 @@ impl Samples {
 struct LoadedSet {
     data: DataSet,
     samples: Samples,
+}
+
+/// Returns the tokenizer that a data set was made with.
+pub fn data_tokenizer(data: &DataSet) -> ModelTokenizer {
+    // In the corpus a special token is plain text. A text for the model has masks.
+    let settings =
+        TokenizerSettings { split_special_tokens: false, ..data.manifest().config.tokenizer_settings() };
+    ModelTokenizer::new(data.vocabulary().clone(), settings, data.folder().to_path_buf())
 }
 
 /// A reader of the instances of one or several data folders, in an order that depends on a seed.
@@ -108,7 +118,7 @@ impl DataLoader {
     /// the weights; layouts and the number of instances may differ.
     ///
     /// # Errors
-    /// When a data set has no instances; [`Error::Mismatch`] when vocabulary, tokenizer, maximum length or `nsp` of the
+    /// When a data set has no instances; [`Error::Mismatch`](bert_inference::Error::Mismatch) when vocabulary, tokenizer, maximum length or `nsp` of the
     /// data sets differ, or when two of them have the same shards.
     ///
     /// # Panics
@@ -116,7 +126,7 @@ impl DataLoader {
     pub fn mixed(sets: Vec<(DataSet, f64)>, seed: u64) -> Result<Self, Error> {
         for (at, (data, _)) in sets.iter().enumerate() {
             if data.manifest().instances == 0 {
-                return Err(FolderProblem::NoInstances.located(data.folder()).into());
+                return Err(RunProblem::NoInstances.located(data.folder()).into());
             }
             check_mixes(&sets[0].0, data)?;
             check_is_new(&sets[..at], data)?;
@@ -195,7 +205,7 @@ impl DataLoader {
     /// the model's tokenizer if known, is the same as the data's.
     ///
     /// # Errors
-    /// [`Error::Mismatch`] with every difference.
+    /// [`Error::Mismatch`](bert_inference::Error::Mismatch) with every difference.
     pub fn check_fits(&self, model: &BertConfig, text: Option<&ModelTokenizer>) -> Result<(), Error> {
         let mut differences = Vec::new();
         let size = self.manifest().vocabulary.size;
@@ -236,7 +246,7 @@ impl DataLoader {
                 ));
             }
         }
-        if differences.is_empty() { Ok(()) } else { Err(Error::Mismatch(differences)) }
+        if differences.is_empty() { Ok(()) } else { Err(Error::mismatch(differences)) }
     }
 
     /// Returns the samples `start..start + size` of the run as one batch.
@@ -315,7 +325,7 @@ impl DataLoader {
 /// Checks that the instances of two data sets can be in one batch.
 ///
 /// # Errors
-/// [`Error::Mismatch`] with every difference.
+/// [`Error::Mismatch`](bert_inference::Error::Mismatch) with every difference.
 fn check_mixes(first: &DataSet, other: &DataSet) -> Result<(), Error> {
     let [a, b] = [first, other].map(|data| &data.manifest().config);
     let [a_name, b_name] = [first, other].map(|data| data.folder().display());
@@ -335,7 +345,7 @@ fn check_mixes(first: &DataSet, other: &DataSet) -> Result<(), Error> {
     if a.nsp != b.nsp {
         differences.push(format!("--nsp of {a_name} and {b_name} differ"));
     }
-    if differences.is_empty() { Ok(()) } else { Err(Error::Mismatch(differences)) }
+    if differences.is_empty() { Ok(()) } else { Err(Error::mismatch(differences)) }
 }
 
 /// Rejects a data set whose shards are the ones of a data set before it: a run would read every sample twice.
@@ -345,7 +355,7 @@ fn check_is_new(before: &[(DataSet, f64)], data: &DataSet) -> Result<(), Error> 
         return Ok(());
     };
     let [a, b] = [same, data].map(|data| data.folder().display());
-    Err(Error::Mismatch(vec![format!(
+    Err(Error::mismatch(vec![format!(
         "{a} and {b} have the same samples; give one of them, with the sum of both weights"
     )]))
 }

@@ -8,10 +8,10 @@ use std::panic::resume_unwind;
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread::JoinHandle;
 
-use bert_inference::Error;
 use bert_inference::model_dir::checkpoint::LoaderPosition;
 
 use crate::data_loader::{DataLoader, PretrainingBatch};
+use crate::error::Error;
 
 /// Message of the loader's thread: a batch, and the position of its last sample.
 type Loaded = Result<(PretrainingBatch, Option<LoaderPosition>), Error>;

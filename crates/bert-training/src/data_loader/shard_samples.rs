@@ -16,10 +16,10 @@
 
 use bert_data::dataset::row_masker::masked;
 use bert_data::{DataSet, Row, RowMasker, ShardFile, ShardRows};
-use bert_inference::Error;
 use bert_random::{Domain, Random, Stream};
 
 use crate::data_loader::length_buckets::LengthBuckets;
+use crate::error::Error;
 
 /// Maximum number of tokens in a block, padding included, unless one row group has more: 128 Ki rows of 128 take about
 /// 100 MB.

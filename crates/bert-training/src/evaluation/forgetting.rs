@@ -5,13 +5,14 @@
 
 use std::path::Path;
 
+use bert_inference::ModelFiles;
 use bert_inference::pretrained_heads::{Heads, load_pretraining};
-use bert_inference::{Error, ModelFiles};
 use bert_model::{Architecture, BertConfig, BertForPreTraining, BertModel};
 use burn::tensor::Device;
 use serde::{Deserialize, Serialize};
 
 use crate::data_loader::DataLoader;
+use crate::error::Error;
 use crate::evaluation::evaluate;
 
 /// Instances in a batch; affects the loss only by rounding.
@@ -38,7 +39,7 @@ impl ForgettingTest {
     ///
     /// # Errors
     /// [`FolderProblem::NoHead`](bert_inference::FolderProblem::NoHead) when the checkpoint has no masked-LM head;
-    /// [`Error::Mismatch`] when the data was made with another vocabulary; when a file cannot be read.
+    /// [`Error::Mismatch`](bert_inference::Error::Mismatch) when the data was made with another vocabulary; when a file cannot be read.
     pub fn open(checkpoint: &Path, config: &BertConfig, data: &Path, device: &Device) -> Result<Self, Error> {
         let text = DataLoader::open(data, 0)?;
         text.check_fits(config, ModelFiles::find(checkpoint)?.tokenizer.as_ref())?;

@@ -14,7 +14,6 @@ pub mod top_k;
 use std::path::PathBuf;
 
 use bert_data::{DataSet, Nsp};
-use bert_inference::Error;
 use bert_inference::compute::host_tensors::values;
 use bert_inference::compute::stop_flag::StopFlag;
 use bert_model::{BertForPreTraining, PretrainingInput, cross_entropy};
@@ -22,6 +21,7 @@ use burn::tensor::{Device, Int, Tensor};
 use serde::{Deserialize, Serialize};
 
 use crate::data_loader::{DataLoader, PretrainingBatch};
+use crate::error::Error;
 use crate::group::Group;
 use crate::run_dir::metrics_log::nan_if_null;
 
@@ -165,7 +165,7 @@ pub(crate) fn evaluate_in(
         let mut words = Vec::new();
         let starts = (group.rank() as u64 * size..instances).step_by(group.ranks() * batches.size);
         for start in starts.take_while(|_| !group.holds_error()) {
-            stop.check().map_err(|stopped| stopped.after(group.step()))?;
+            stop.check().map_err(|stopped| Error::stopped(stopped, group.step()))?;
             let batch = loader.stored(start, instances.min(start + size))?;
             words.extend(sums_of_batch(model, &batch, &data, device).to_words());
         }

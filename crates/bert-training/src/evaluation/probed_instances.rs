@@ -3,10 +3,11 @@
 use std::path::Path;
 
 use bert_data::StoredRows;
-use bert_inference::{Error, MaskedWord, ModelFiles, Probe, Prober, Replacement, Subject};
+use bert_inference::{MaskedWord, ModelFiles, Probe, Prober, Replacement, Subject};
 use bert_tasks::EncodedPair;
 
 use crate::data_loader::DataLoader;
+use crate::error::Error;
 
 /// Applies all replacements to the first `instances` instances of a data folder; `folder` is the folder of the model.
 ///

@@ -3,13 +3,13 @@
 //! [`crate::evaluation`] computes only top-1 accuracy: its kernel frees the logits of a block of the vocabulary as soon
 //! as possible. This module keeps all logits of a batch in memory, `[masked tokens, vocabulary]`.
 
-use bert_inference::Error;
 use bert_inference::compute::host_tensors::values;
 use bert_model::{BertForPreTraining, Mode};
 use burn::tensor::Device;
 use rayon::prelude::*;
 
 use crate::data_loader::DataLoader;
+use crate::error::Error;
 
 /// Returns the fraction of masked tokens, in [0, 1], that are among the `k` words with the highest logits; ties go to
 /// the lowest id. `model` is without autodiff; the first `limit` instances of the loader's folder are used, or all of

@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use bert_inference::Error;
 use bert_inference::compute::stop_flag::StopFlag;
 
+use crate::error::Error;
 use crate::group::Group;
 use crate::group::message::Message;
 

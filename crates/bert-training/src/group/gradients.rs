@@ -1,10 +1,10 @@
 //! Sends each owner its part of all gradients, which it adds in the tree of all micro-batches.
 
-use bert_inference::Error;
 use bert_kernels::host_values;
 use burn::tensor::{Device, Tensor, TensorData};
 use rayon::prelude::*;
 
+use crate::error::Error;
 use crate::gradients::gradient_sum::{GradientSum, Tensors};
 use crate::gradients::layout::Layout;
 use crate::gradients::tree_sum::{Node, TreeSum, nodes_of};

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use bert_inference::Error;
 use bert_inference::compute::host_tensors::values;
 use bert_inference::compute::stop_flag::StopFlag;
 use bert_kernels::adamw::CHUNK;
@@ -12,6 +11,7 @@ use bert_testing::transports::ThreadTransport;
 use burn::module::{Module, Param};
 use burn::tensor::{Device, Tensor, TensorData};
 
+use crate::error::Error;
 use crate::group::{BatchTotals, Group, digest};
 use crate::optimizer::{Optimizer, OptimizerConfig};
 use crate::step::{MicroBatchLoss, StepId, StepReport, train_step_in};
@@ -194,18 +194,18 @@ fn held_error_reaches_every_rank() {
         assert_eq!(held, if group.rank() == 2 { 0 } else { 7 });
         assert_eq!(group.holds_error(), group.rank() == 2);
         // The first error counts.
-        assert_eq!(group.hold(Err::<u64, Error>(Error::Mismatch(vec![]))).unwrap(), 0);
+        assert_eq!(group.hold(Err::<u64, Error>(Error::mismatch(vec![]))).unwrap(), 0);
         group.agree(Ok(())).unwrap_err()
     });
     for (rank, error) in errors.into_iter().enumerate() {
         match error {
-            Error::Mismatch(_) => assert_eq!(rank, 0, "the error of the first rank"),
+            Error::Inference(_) => assert_eq!(rank, 0, "the error of the first rank"),
             Error::Elsewhere { member, .. } => assert_eq!(member.rank, 0),
             other => panic!("rank {rank}: {other}"),
         }
     }
     // A single process gets its error at once.
-    assert!(Group::alone().hold(Err::<(), Error>(Error::Mismatch(vec![]))).is_err());
+    assert!(Group::alone().hold(Err::<(), Error>(Error::mismatch(vec![]))).is_err());
 }
 
 /// Works on rank 0 for at most three seconds, and ends when a stop is requested.
@@ -214,7 +214,7 @@ fn long_work(group: &mut Group, stop: &StopFlag) -> Result<Option<u64>, Error> {
         for _ in 0..300 {
             std::thread::sleep(Duration::from_millis(10));
             show_life();
-            stop.check_before_first_step()?;
+            stop.check()?;
         }
         Ok(7)
     })

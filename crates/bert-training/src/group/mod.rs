@@ -30,12 +30,13 @@ mod weights;
 use std::time::Duration;
 
 use bert_collectives::{Alone, Deadline, Lost, Member, Transport, Waiting, host_name};
-use bert_inference::Error;
 use bert_inference::compute::device::DeviceName;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use message::Message;
+
+use crate::error::Error;
 pub(crate) use step::{BatchTotals, Requests};
 pub(crate) use weights::digest;
 
@@ -117,7 +118,7 @@ impl Group {
     /// a rank that sees one card has this card.
     ///
     /// # Errors
-    /// [`Error::Configuration`] if there are fewer cards than ranks.
+    /// [`Error::Configuration`](bert_inference::Error::Configuration) if there are fewer cards than ranks.
     pub(crate) fn device_of_this_rank(&self, device: DeviceName) -> Result<DeviceName, Error> {
         let DeviceName::Cuda(first) = device else { return Ok(device) };
         let topology = self.transport.topology();
@@ -126,13 +127,14 @@ impl Group {
         }
         let visible =
             DeviceName::available().iter().filter(|found| matches!(found, DeviceName::Cuda(_))).count();
-        let card = topology.card(first, visible).ok_or_else(|| Error::Configuration {
-            flag: "device",
-            reason: format!(
-                "{} ranks of this computer need a card each from {device} on, and {visible} cards are visible",
-                topology.local_world_size
-            ),
-        });
+        let too_few = || {
+            let ranks = topology.local_world_size;
+            let reason = format!(
+                "{ranks} ranks of this computer need a card each from {device} on, and {visible} cards are visible"
+            );
+            Error::configuration("device", reason)
+        };
+        let card = topology.card(first, visible).ok_or_else(too_few);
         card.map(DeviceName::Cuda)
     }
 
@@ -182,7 +184,7 @@ impl Group {
     /// Checks that the ranks can share the micro-batches of a step equally, and notes their number for messages.
     ///
     /// # Errors
-    /// [`Error::Configuration`] with the possible numbers of ranks.
+    /// [`Error::Configuration`](bert_inference::Error::Configuration) with the possible numbers of ranks.
     pub(crate) fn share_micro_batches(&mut self, all: usize) -> Result<(), Error> {
         self.micro_batches = all;
         if all.is_multiple_of(self.ranks()) {
@@ -193,7 +195,7 @@ impl Group {
             self.ranks(),
             divisors(all).into_iter().map(|ranks| ranks.to_string()).collect::<Vec<_>>().join(", ")
         );
-        Err(Error::Configuration { flag: "gradient-accumulation-steps", reason })
+        Err(Error::configuration("gradient-accumulation-steps", reason))
     }
 
     /// Runs an operation of the transport.

@@ -1,10 +1,10 @@
 //! Collects the optimizer's states of all ranks for a checkpoint, and divides the states in a checkpoint among the ranks.
 
-use bert_inference::Error;
 use bert_inference::compute::host_tensors::float_vector;
 use bert_model::Snapshot;
 use burn::tensor::Device;
 
+use crate::error::Error;
 use crate::gradients::layout::Segment;
 use crate::group::Group;
 use crate::group::message::{Message, words_of_floats};

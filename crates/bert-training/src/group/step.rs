@@ -1,8 +1,8 @@
 //! The agreements of the ranks at the start and at the end of a step.
 
-use bert_inference::Error;
 use bert_inference::model_dir::checkpoint::LoaderPosition;
 
+use crate::error::Error;
 use crate::group::Group;
 
 /// Number of steps between two comparisons of the weights.

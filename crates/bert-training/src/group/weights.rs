@@ -1,10 +1,10 @@
 //! Copies weights between the ranks: each owner sends its elements to all others, or rank 0 sends the whole model.
 
-use bert_inference::Error;
 use bert_kernels::host_values;
 use burn::module::{Module, ModuleMapper, ModuleVisitor, Param};
 use burn::tensor::Tensor;
 
+use crate::error::Error;
 use crate::gradients::layout::{Layout, Segment};
 use crate::group::Group;
 use crate::group::message::{Message, words_of_floats};

@@ -7,9 +7,10 @@ use std::thread::JoinHandle;
 
 use bert_data::DataSet;
 use bert_data::inspect::training_text::{for_each_text, tokens_of_text};
-use bert_inference::Error;
 use bert_inference::compute::stop_flag::StopFlag;
 use rayon::prelude::*;
+
+use crate::error::Error;
 
 /// Number of pairs that are sorted at once: 32 MB, twice with several threads.
 const CHUNK: usize = 1 << 22;
@@ -68,7 +69,7 @@ impl BigramCounts {
                 counted < limit && stop.requested().is_none()
             })?;
             finished += weight / weights;
-            stop.check_before_first_step()?;
+            stop.check()?;
         }
         Ok(counts)
     }

@@ -8,12 +8,13 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use bert_data::DataSet;
-use bert_inference::Error;
 use bert_inference::compute::environment::environment;
 use bert_model::{LogBilinear, LogBilinearShape, LogBilinearSide};
 use bert_storage::{CachedResult, ObjectCache, ResultCache, digest_bytes};
 use safetensors::tensor::{Dtype, SafeTensors, TensorView, serialize};
 use serde_json::json;
+
+use crate::error::Error;
 
 /// Increase it when another fit gives other bits.
 const FIT_VERSION: u32 = 1;

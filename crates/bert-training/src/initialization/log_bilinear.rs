@@ -14,18 +14,18 @@
 
 use std::time::Instant;
 
-use bert_data::tokenization::vocabulary::is_special_token;
 use bert_data::{DataSet, Vocabulary};
 use bert_inference::compute::device::DeviceName;
 use bert_inference::compute::host_tensors::{int_vector, values};
 use bert_inference::compute::stop_flag::StopFlag;
-use bert_inference::{Error, FolderProblem};
 use bert_model::{BertConfig, LogBilinear, LogBilinearShape, LogBilinearSide};
 use bert_random::{Domain, Random, Stream};
 use bert_storage::Locate;
+use bert_tokenization::vocabulary::is_special_token;
 use burn::tensor::{Device, Gradients, Int, Tensor, TensorData};
 use rayon::prelude::*;
 
+use crate::error::{Error, RunProblem};
 use crate::initialization::bigram_counts::{BigramCounts, Side};
 use crate::initialization::cached_fit::{CachedFit, FoundFit, SpecialIds};
 use crate::initialization::fit_step::{OutputGradients, Parameter};
@@ -82,7 +82,7 @@ pub fn log_bilinear(
     match cached.load(special_ids(data.vocabulary())) {
         Ok(FoundFit::Model(found)) => {
             on_event(CountingEvent::Reused);
-            stop.check_before_first_step()?;
+            stop.check()?;
             return Ok(found);
         }
         Ok(FoundFit::Absent) => {}
@@ -101,7 +101,7 @@ pub fn log_bilinear(
         on_event(CountingEvent::Progress(COUNTING_SHARE + (1.0 - COUNTING_SHARE) * share));
     };
     let fitted = fit(counts, data.vocabulary(), &shape, seed, stop, &mut on_step)?
-        .ok_or_else(|| Error::from(FolderProblem::NoInstances.located(data.folder())))?;
+        .ok_or_else(|| Error::from(RunProblem::NoInstances.located(data.folder())))?;
     if let Err(error) = cached.save(&fitted, started.elapsed()) {
         on_event(CountingEvent::Warning(format!("{error}; the next run counts the text again")));
     }
@@ -140,7 +140,7 @@ fn fit(
     let device = DeviceName::default().open()?.autodiff();
     let mut parameters = Parameters::new(&text, shape, seed, &device);
     for step in 0..STEPS {
-        stop.check_before_first_step()?;
+        stop.check()?;
         let mut random = Stream::new(seed, Domain::LogBilinear, &[SAMPLES, step as u64]);
         let gradients = parameters.gradients(&text, &mut random, &device);
         parameters.update(gradients, step);

@@ -8,13 +8,13 @@ pub mod log_bilinear;
 use std::path::Path;
 
 use bert_data::DataSet;
-use bert_inference::Error;
 use bert_inference::compute::stop_flag::StopFlag;
 use bert_inference::model_dir::json_file::exists;
 use bert_model::{BertConfig, Initialization, LogBilinear, Preset};
 use bert_storage::did_you_mean;
 use serde::{Deserialize, Serialize};
 
+use crate::error::Error;
 use crate::initialization::log_bilinear::{CountingEvent, log_bilinear};
 
 /// The choice of initialization, as a flag.
@@ -59,7 +59,7 @@ pub fn named_model(name: &str, vocabulary: usize, note: &mut dyn FnMut(String)) 
         let reason = format!(
             "{name:?} is not a model size (tiny, mini, small, medium, base, large) and not a file{similar}"
         );
-        return Err(Error::Configuration { flag: "model", reason });
+        return Err(Error::configuration("model", reason));
     }
     let (config, has_size) = BertConfig::read_for(path, vocabulary)?;
     if !has_size {
@@ -102,7 +102,7 @@ impl FreshWeights {
     pub fn uncounted(choice: InitializationChoice) -> Result<Self, Error> {
         if choice == InitializationChoice::Bigram {
             let reason = "bigram needs a data folder whose text it can count".to_string();
-            return Err(Error::Configuration { flag: "initialization", reason });
+            return Err(Error::configuration("initialization", reason));
         }
         Ok(Self { choice, counts: None })
     }
@@ -133,7 +133,10 @@ mod tests {
         let path = folder.path().join("config.json");
         std::os::unix::fs::symlink(&path, &path).unwrap();
         let error = |name: &str| named_model(name, 100, &mut |_| {}).unwrap_err();
-        assert!(matches!(error(path.to_str().unwrap()), Error::Io { .. }));
-        assert!(matches!(error("huge"), Error::Configuration { flag: "model", .. }));
+        assert!(matches!(error(path.to_str().unwrap()), Error::Inference(bert_inference::Error::Io { .. })));
+        assert!(matches!(
+            error("huge"),
+            Error::Inference(bert_inference::Error::Configuration { flag: "model", .. })
+        ));
     }
 }

@@ -4,9 +4,9 @@
 use clap::ArgAction;
 use serde::{Deserialize, Serialize};
 
+use crate::error::{Error, check};
 use crate::optimizer::config::{OptimizerConfig, OptimizerName};
 use crate::optimizer::lr_schedule::ScheduleKind;
-use bert_inference::error::{Error, check};
 
 /// The optimizer, its hyper-parameters and the shape of the learning-rate schedule.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, derive_setters::Setters)]

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use bert_inference::Error;
 use bert_inference::compute::host_tensors::float_vector;
 use bert_inference::model_dir::checkpoint::{OptimizerState, OptimizerValues};
 use bert_kernels::adamw::Updates;
@@ -14,6 +13,7 @@ use burn::module::{Module, ModuleMapper, Param};
 use burn::tensor::{Device, Tensor};
 use serde::{Deserialize, Serialize};
 
+use crate::error::Error;
 use crate::gradients::gradient_sum::Tensors;
 use crate::gradients::layout::{Layout, Segment};
 use crate::optimizer::config::OptimizerConfig;

@@ -7,12 +7,12 @@
 use std::io::{self, Write};
 use std::path::Path;
 
-use bert_inference::Error;
 use bert_inference::model_dir::checkpoint::{CheckpointFolder, verify};
 use bert_inference::model_dir::json_file::{exists, read_record};
 use bert_model::{NamedTensors, WEIGHTS, read_safetensors};
 use bert_storage::StagedFolder;
 
+use crate::error::Error;
 use crate::evaluation::EvaluationRecord;
 
 /// Folder of the best weights.
@@ -39,7 +39,7 @@ impl<'a> SavedModel<'a> {
         if !exists(&path)? {
             return Ok(None);
         }
-        read_record(&path).map(Some)
+        Ok(Some(read_record(&path)?))
     }
 
     /// Returns whether a model with these figures should replace it.

@@ -4,7 +4,7 @@ use std::panic::resume_unwind;
 use std::path::PathBuf;
 use std::thread::{Scope, ScopedJoinHandle};
 
-use bert_inference::Error;
+use crate::error::Error;
 
 type Written = Result<PathBuf, Error>;
 

@@ -3,20 +3,21 @@
 
 use std::path::PathBuf;
 
-use crate::data_loader::training_data::TrainingData;
-use crate::initialization::InitializationChoice;
-use crate::optimizer::OptimizerConfig;
-use crate::optimizer::lr_schedule::Schedule;
-use crate::optimizer::optimizer_args::OptimizerArgs;
-use crate::pretrain::time_budget::Budget;
 use bert_data::{ByteSize, CACHE_BYTES};
 use bert_inference::compute::compute_args::ComputeArgs;
 #[cfg(feature = "cli")]
 use bert_inference::compute::help_groups::{HelpGroup, with_heading};
 use bert_inference::compute::precision::PrecisionChoice;
-use bert_inference::error::{Error, check};
 use bert_inference::model_dir::retention::RetentionPolicy;
 use serde::{Deserialize, Serialize};
+
+use crate::data_loader::training_data::TrainingData;
+use crate::error::{Error, check};
+use crate::initialization::InitializationChoice;
+use crate::optimizer::OptimizerConfig;
+use crate::optimizer::lr_schedule::Schedule;
+use crate::optimizer::optimizer_args::OptimizerArgs;
+use crate::pretrain::time_budget::Budget;
 
 /// Configuration of a pre-training run. Defaults match the reference where it has the flag, except that learning rate,
 /// beta2, warm-up and precision follow from model size, initialization and processor (`run_settings.rs`). Unknown JSON keys are ignored; the program `pretrain` rejects them.
@@ -315,7 +316,7 @@ impl PretrainConfig {
     /// Checks each value and the combination of values.
     ///
     /// # Errors
-    /// [`Error::Configuration`] naming the flag.
+    /// [`Error::Configuration`](bert_inference::Error::Configuration) naming the flag.
     pub fn validate(&self) -> Result<(), Error> {
         check(self.length()? != RunLength::Steps(0), "steps", "must be at least 1")?;
         check(self.batch_size > 0, "batch-size", "must be at least 1")?;
@@ -414,9 +415,9 @@ impl PretrainConfig {
     /// Returns the length of the run.
     ///
     /// # Errors
-    /// [`Error::Configuration`] when both or neither of a number of steps and a budget are set.
+    /// [`Error::Configuration`](bert_inference::Error::Configuration) when both or neither of a number of steps and a budget are set.
     pub fn length(&self) -> Result<RunLength, Error> {
-        let wrong = |flag, reason: &str| Err(Error::Configuration { flag, reason: reason.to_string() });
+        let wrong = |flag, reason: &str| Err(Error::configuration(flag, reason));
         match (self.steps, self.budget) {
             (Some(steps), None) => Ok(RunLength::Steps(steps)),
             (None, Some(budget)) => Ok(RunLength::Budget(budget)),

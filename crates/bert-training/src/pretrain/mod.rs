@@ -28,6 +28,9 @@ use bert_storage::{Disk, FileSystem};
 pub use events::{PretrainEvent, PretrainOutcome, StepMetrics, StepTiming};
 pub use measurement::dry_run::{PretrainEstimate, dry_run};
 
+use bert_inference::compute::stop_flag::StopFlag;
+
+use crate::error::Error;
 use crate::group::{Group, Requests};
 use crate::pretrain::checkpoint_writer::CheckpointWriter;
 use crate::pretrain::config::{PretrainConfig, RunLength};
@@ -35,8 +38,6 @@ use crate::pretrain::measurement::steps_for_budget::measure_length;
 use crate::pretrain::run::open::{OpenRun, RunStart, open_run};
 use crate::pretrain::run_settings::{RunSettings, check_output};
 use crate::pretrain::step_runner::StepRunner;
-use bert_inference::Error;
-use bert_inference::compute::stop_flag::StopFlag;
 
 /// Starts or continues a pre-training run.
 ///

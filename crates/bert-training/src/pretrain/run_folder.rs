@@ -15,10 +15,10 @@ use bert_inference::compute::device::{DeviceName, KernelChoice};
 use bert_inference::compute::environment::{Invocation, environment_of_run};
 use bert_inference::model_dir::checkpoint::CheckpointFolder;
 use bert_inference::model_dir::json_file::exists;
-use bert_inference::{Error, FolderProblem};
 use bert_storage::{FileSystem, LOCK, Locate, OutputLock, StagedFolder};
 use serde_json::{Value, json};
 
+use crate::error::{Error, RunProblem};
 use crate::optimizer::optimizer_args::OptimizerArgs;
 use crate::optimizer::size_defaults::ChosenDefault;
 use crate::pretrain::config::PretrainConfig;
@@ -117,7 +117,7 @@ pub(crate) fn recorded_settings(path: &Path) -> Result<Option<RunIdentity>, Erro
     if !exists(&path.join(RUN))? {
         return Ok(None);
     }
-    let corrupt = |reason: String| Error::from(FolderProblem::RunCorrupt(reason).located(path.join(RUN)));
+    let corrupt = |reason: String| Error::from(RunProblem::RunCorrupt(reason).located(path.join(RUN)));
     let run: RunFile =
         serde_json::from_value(saved(path, RUN)?).map_err(|error| corrupt(error.to_string()))?;
     Ok(Some(run.identity))

@@ -3,13 +3,13 @@
 //! A resumed run has the values of its `run.json`, so a later version of this program with other defaults continues it
 //! unchanged.
 
-use bert_inference::Error;
 use bert_inference::compute::precision::PrecisionChoice;
 use bert_inference::model_dir::model_folder::resolve_model_folder;
 use bert_model::{BertConfig, Preset, read_pretrained_config};
 use bert_storage::{FileSystem, StagedFolder, check_writable};
 use serde::{Deserialize, Serialize};
 
+use crate::error::Error;
 use crate::group::Group;
 use crate::initialization::{InitializationChoice, named_model};
 use crate::optimizer::config::OptimizerName;

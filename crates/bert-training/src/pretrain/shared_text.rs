@@ -4,8 +4,9 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use bert_data::Manifest;
-use bert_inference::Error;
 use serde::{Deserialize, Serialize};
+
+use crate::error::Error;
 
 /// The text of a data set that another one has too.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -85,7 +86,7 @@ impl SharedText {
     /// Rejects a data set that is part of the other one, unless the user allows it.
     ///
     /// # Errors
-    /// [`Error::Configuration`] with both data sets.
+    /// [`Error::Configuration`](bert_inference::Error::Configuration) with both data sets.
     pub(super) fn check(&self, allow_overlap: bool) -> Result<(), Error> {
         if allow_overlap || self.shared < self.compared {
             return Ok(());
@@ -95,7 +96,7 @@ impl SharedText {
         } else {
             "Give one of them a larger weight, or give this flag to read both"
         };
-        Err(Error::Configuration { flag: "allow-overlap", reason: format!("{self}. {remedy}") })
+        Err(Error::configuration("allow-overlap", format!("{self}. {remedy}")))
     }
 }
 

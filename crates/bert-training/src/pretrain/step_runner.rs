@@ -3,12 +3,12 @@
 use std::ops::Range;
 use std::time::Instant;
 
-use bert_inference::Error;
 use bert_inference::model_dir::checkpoint::LoaderPosition;
 use bert_model::{BertForPreTraining, LossNormalizer};
 use burn::tensor::Device;
 
 use crate::data_loader::{LengthBuckets, Prefetcher, PretrainingBatch, micro_batch_bounds};
+use crate::error::Error;
 use crate::group::{BatchTotals, Group, digest};
 use crate::optimizer::Optimizer;
 use crate::pretrain::config::{BatchShape, PretrainConfig};

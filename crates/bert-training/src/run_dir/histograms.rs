@@ -2,9 +2,10 @@
 
 use std::path::Path;
 
-use bert_inference::Error;
 use bert_inference::model_dir::checkpoint::read_optimizer_tensors;
 use bert_model::read_pretrained_tensors;
+
+use crate::error::Error;
 
 /// Number of intervals of a histogram.
 const INTERVALS: usize = 40;

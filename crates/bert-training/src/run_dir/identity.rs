@@ -4,10 +4,11 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use bert_inference::compute::environment::environment_of_run;
-use bert_inference::{Error, FolderProblem};
 use bert_storage::Locate;
 use bert_storage::checksummed_json::{ChecksumError, read_checksummed};
 use serde_json::{Map, Value};
+
+use crate::error::{Error, RunProblem};
 
 /// File with the settings of a run.
 pub const RUN: &str = "run.json";
@@ -15,7 +16,7 @@ pub const RUN: &str = "run.json";
 /// Reads a checksummed file of a run's folder.
 pub fn saved(folder: &Path, name: &str) -> Result<Value, Error> {
     let file = folder.join(name);
-    let corrupt = |reason: String| Error::from(FolderProblem::RunCorrupt(reason).located(&file));
+    let corrupt = |reason: String| Error::from(RunProblem::RunCorrupt(reason).located(&file));
     let text = read_checksummed(&file).map_err(|error| match error {
         ChecksumError::Io(source) => Error::io(&file, source),
         other => corrupt(other.to_string()),
@@ -26,7 +27,7 @@ pub fn saved(folder: &Path, name: &str) -> Result<Value, Error> {
 /// Rejects an identity that differs from the folder's `run.json`; returns the differences in the environment.
 pub fn compare(path: &Path, identity: &Value) -> Result<Vec<String>, Error> {
     let file = path.join(RUN);
-    let corrupt = |reason: String| Error::from(FolderProblem::RunCorrupt(reason).located(&file));
+    let corrupt = |reason: String| Error::from(RunProblem::RunCorrupt(reason).located(&file));
     let saved = saved(path, RUN)?;
     let part = |name: &str| saved.get(name).ok_or_else(|| corrupt(format!("{name:?} is missing")));
     let changed = differences(part("identity")?, identity);

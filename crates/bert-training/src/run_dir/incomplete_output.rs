@@ -4,8 +4,9 @@
 //! deletes the files that it left with its marker, so the same command works again. Pre-training runs and checkpoints
 //! do not need this: runs are resumed, and checkpoints appear by one rename.
 
-use bert_inference::Error;
 use bert_storage::{OutputLock, StagedFolder};
+
+use crate::error::Error;
 
 const MARKER: &str = ".unfinished";
 /// Folder of the event files for TensorBoard, which are kept when a stopped fine-tuning is resumed.

@@ -11,7 +11,6 @@ use bert_inference::model_dir::checkpoint::{
     Checkpoint, CheckpointFolder, SkippedSteps, TrainerState, ValidCheckpoint, read_optimizer,
 };
 use bert_inference::model_dir::retention::RetentionPolicy;
-use bert_inference::{Error, FolderProblem};
 use bert_model::Snapshot;
 use bert_storage::{Disk, LOCK, Locate, OutputLock, StagedFolder};
 use burn::module::Module;
@@ -19,6 +18,7 @@ use burn::tensor::Device;
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use crate::error::{Error, RunProblem};
 use crate::optimizer::Optimizer;
 use crate::run_dir::identity::{RUN, compare};
 use crate::run_dir::incomplete_output::is_visible;
@@ -105,7 +105,7 @@ impl TrainingRun {
         let state = trainer_state(step, optimizer, self.identity.clone());
         let weights = vec![(bert_model::WEIGHTS, Snapshot::new(model))];
         let checkpoint = Checkpoint { state, weights, optimizer: optimizer.snapshot(), files };
-        CheckpointFolder::on(&self.folder).write(checkpoint, RetentionPolicy::newest(1))
+        Ok(CheckpointFolder::on(&self.folder).write(checkpoint, RetentionPolicy::newest(1))?)
     }
 }
 
@@ -132,7 +132,7 @@ pub(crate) fn check_free(folder: &StagedFolder<'_>, resume: bool) -> Result<(), 
     folder.check_not_in_use()?;
     let has_run = folder.has(RUN)?;
     if resume && !folder.exists()? {
-        return Err(FolderProblem::NothingToResume.located(path).into());
+        return Err(RunProblem::NothingToResume.located(path).into());
     }
     if !has_run && folder.names()?.iter().any(|name| is_visible(name)) {
         let hint = "choose another --output";

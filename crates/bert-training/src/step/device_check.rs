@@ -11,7 +11,6 @@
 use std::fmt;
 use std::time::{Duration, Instant};
 
-use bert_inference::Error;
 use bert_inference::compute::device::DeviceName;
 use bert_inference::compute::host_tensors::{float_vector, values};
 use bert_inference::encoding::padded_batch::PaddedBatch;
@@ -22,6 +21,7 @@ use bert_random::{Domain, Random, Stream};
 use burn::tensor::Device;
 
 use crate::data_loader::PretrainingBatch;
+use crate::error::Error;
 use crate::gradients::gradient_sum::GradientSum;
 use crate::step::pretraining_loss::pretraining_objective;
 
@@ -102,7 +102,7 @@ const BF16_BOUND: f64 = 0.2;
 /// and precision.
 ///
 /// # Errors
-/// [`Error::DeviceWrong`] with the tensor that differs most; [`Error::DeviceNotBuilt`] in a build without `flex`.
+/// [`Error::DeviceWrong`] with the tensor that differs most; [`Error::DeviceNotBuilt`](bert_inference::Error::DeviceNotBuilt) in a build without `flex`.
 pub fn check_device(
     name: DeviceName,
     device: &Device,

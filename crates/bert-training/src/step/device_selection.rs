@@ -1,11 +1,11 @@
 //! `--device auto`: measures a product on every device and selects the fastest one that passes the check.
 
-use bert_inference::Error;
 use bert_inference::compute::device::DeviceName;
 use bert_inference::compute::device_rates::product_rate;
 use bert_kernels::Precision;
 use bert_model::{BertConfig, Preset};
 
+use crate::error::Error;
 use crate::step::device_check::{CheckShape, check_device};
 
 /// The shape of the check: a small batch of BERT-tiny.
@@ -26,7 +26,7 @@ pub struct SelectedDevice {
 /// device. The CPU is the reference of the check, so it always passes.
 ///
 /// # Errors
-/// [`Error::DeviceNotBuilt`] when no device can be opened.
+/// [`DeviceNotBuilt`](bert_inference::Error::DeviceNotBuilt) when no device can be opened.
 pub fn select_device(name: DeviceName) -> Result<Option<SelectedDevice>, Error> {
     if name != DeviceName::Auto {
         return Ok(None);
@@ -72,7 +72,7 @@ fn select(
             Err(error) => failures.push(error.to_string()),
         }
     }
-    Err(Error::DeviceNotBuilt { device: failures.join("; "), feature: "flex" })
+    Err(bert_inference::Error::DeviceNotBuilt { device: failures.join("; "), feature: "flex" }.into())
 }
 
 #[cfg(test)]
@@ -108,8 +108,8 @@ mod tests {
 
     #[test]
     fn device_that_cannot_be_opened_is_skipped() {
-        let missing = Error::DeviceNotBuilt { device: "cuda:0".into(), feature: "cuda" };
-        let devices = vec![(DeviceName::Cuda(0), Err(missing)), (DeviceName::Flex, Ok(1e11))];
+        let missing = bert_inference::Error::DeviceNotBuilt { device: "cuda:0".into(), feature: "cuda" };
+        let devices = vec![(DeviceName::Cuda(0), Err(missing.into())), (DeviceName::Flex, Ok(1e11))];
         let selected = select(devices, |name| Err(wrong(name))).unwrap();
         assert_eq!(selected.device, DeviceName::Flex);
         assert!(selected.reason.starts_with("flex 100 GFLOP/s; ") && selected.reason.contains("cuda"));

@@ -10,13 +10,13 @@ pub mod divergence;
 pub(crate) mod norm_ratios;
 pub mod pretraining_loss;
 
-use bert_inference::Error;
 use bert_kernels::adamw::{self, NormOrder};
 use bert_model::Mode;
 use bert_random::{Domain, Stream};
 use burn::module::Module;
 use burn::tensor::{Device, Gradients, Tensor};
 
+use crate::error::Error;
 use crate::gradients::gradient_sum::GradientSum;
 use crate::gradients::layout::Segment;
 use crate::group::Group;

@@ -3,10 +3,10 @@
 //! The sums of squares of the chunks are added in f64 in the order of the chunks, so the ratios do not depend on the number
 //! of ranks.
 
-use bert_inference::Error;
 use burn::module::{Module, ModuleVisitor, Param};
 use burn::tensor::Tensor;
 
+use crate::error::Error;
 use crate::gradients::layout::Segment;
 use crate::group::Group;
 use crate::optimizer::update_rule::{NormSquares, UpdateByNorms};

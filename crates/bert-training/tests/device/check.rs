@@ -2,10 +2,11 @@
 //!
 //! The device is the CPU with burn's own operations; the faults are failures of drivers that have been reported.
 
-use bert_inference::{DeviceName, Error};
+use bert_inference::DeviceName;
 use bert_kernels::hook::{Hook, with_hook};
 use bert_kernels::{Compute, Kernels};
 use bert_model::{BertConfig, Preset};
+use bert_training::Error;
 use bert_training::step::device_check::{CheckShape, DeviceCheck, check_device};
 use burn::tensor::Tensor;
 

@@ -5,9 +5,10 @@ use std::fs;
 use std::path::Path;
 
 use bert_inference::model_dir::checkpoint::CheckpointFolder;
-use bert_inference::{Error, FolderProblem, StopFlag};
+use bert_inference::{FolderProblem, StopFlag};
 use bert_storage::{FileSystem, Located};
 use bert_testing::disks::{Fault, Faulty, PowerCut, Survival};
+use bert_training::Error;
 use bert_training::pretrain::config::PretrainConfig;
 use bert_training::pretrain::{PretrainEvent, pretrain_on};
 
@@ -110,7 +111,7 @@ fn full_disk_reports_the_needed_bytes() {
         if !files.triggered() {
             break;
         }
-        if let Err(Error::Folder(error)) = result
+        if let Err(Error::Inference(bert_inference::Error::Folder(error))) = result
             && let Located { problem: FolderProblem::CheckpointDiskFull { needed, .. }, .. } = &error
         {
             reported += 1;

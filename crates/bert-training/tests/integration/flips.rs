@@ -4,10 +4,11 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use bert_inference::StopFlag;
 use bert_inference::model_dir::checkpoint::{CheckpointFolder, verify};
-use bert_inference::{Error, StopFlag};
 use bert_random::{Domain, Random, Stream};
 use bert_testing::disks::Faulty;
+use bert_training::Error;
 use bert_training::data_loader::DataLoader;
 use bert_training::pretrain::config::PretrainConfig;
 use bert_training::pretrain::pretrain_on;

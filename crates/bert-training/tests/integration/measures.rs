@@ -3,8 +3,9 @@
 use std::fs;
 
 use bert_data::{DataSet, Layout};
-use bert_inference::{DeviceName, Error};
+use bert_inference::DeviceName;
 use bert_model::{Architecture, BertConfig, BertForPreTraining};
+use bert_training::Error;
 use bert_training::data_loader::DataLoader;
 use bert_training::evaluation::ngram_baselines::{Baseline, baselines};
 use bert_training::evaluation::top_k::top_k_accuracy;
@@ -144,7 +145,10 @@ fn check_other_vocabulary_is_rejected(world: &World, held_out: &mut DataLoader, 
     fs::write(world.at("vocab.txt"), tokens.join("\n") + "\nmore\n").unwrap();
     world.build("other", |_| {});
     let train = [(DataSet::open(&world.at("other")).unwrap(), 1.0)];
-    assert!(matches!(baselines(&train, held_out, None), Err(Error::Mismatch(_))));
+    assert!(matches!(
+        baselines(&train, held_out, None),
+        Err(Error::Inference(bert_inference::Error::Mismatch(_)))
+    ));
 }
 
 #[test]

@@ -2,8 +2,9 @@
 
 use std::fs;
 
+use bert_inference::StopFlag;
 use bert_inference::model_dir::checkpoint::TrainerState;
-use bert_inference::{Error, StopFlag};
+use bert_training::Error;
 use bert_training::data_loader::training_data::TrainingData;
 use bert_training::evaluation::EvaluationRecord;
 use bert_training::pretrain::config::PretrainConfig;

@@ -7,10 +7,11 @@ use std::time::Duration;
 
 use bert_collectives::Transport;
 use bert_data::Nsp;
+use bert_inference::StopFlag;
 use bert_inference::model_dir::checkpoint::CheckpointFolder;
-use bert_inference::{Error, StopFlag};
 use bert_testing::disks::Faulty;
 use bert_testing::transports::{Fault, FaultyTransport, ThreadTransport};
+use bert_training::Error;
 use bert_training::group::Group;
 use bert_training::pretrain::config::PretrainConfig;
 use bert_training::pretrain::{PretrainEvent, pretrain_in};

@@ -3,8 +3,9 @@
 
 use std::fs;
 
-use bert_inference::{Error, StopFlag};
+use bert_inference::StopFlag;
 use bert_testing::disks::Faulty;
+use bert_training::Error;
 use bert_training::data_loader::DataLoader;
 use bert_training::initialization::log_bilinear::CountingEvent;
 use bert_training::pretrain::config::PretrainConfig;

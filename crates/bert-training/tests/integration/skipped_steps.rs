@@ -2,8 +2,9 @@
 
 use std::fs;
 
+use bert_inference::StopFlag;
 use bert_inference::model_dir::checkpoint::CheckpointFolder;
-use bert_inference::{Error, StopFlag};
+use bert_training::Error;
 use bert_training::pretrain::config::PretrainConfig;
 use bert_training::pretrain::{PretrainEvent, pretrain};
 

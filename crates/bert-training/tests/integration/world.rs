@@ -7,8 +7,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use bert_data::{BuildConfig, build, build_held_out};
-use bert_inference::{Error, StopFlag};
+use bert_inference::StopFlag;
 use bert_testing::disks::Faulty;
+use bert_training::Error;
 use bert_training::pretrain::config::PretrainConfig;
 use bert_training::pretrain::{PretrainEvent, StepMetrics, pretrain_on};
 use clap::{Args, Command, FromArgMatches};

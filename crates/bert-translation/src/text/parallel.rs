@@ -2,7 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use bert_tasks::{Example, TableDescription, Task, read_file, read_lines};
+use bert_task_files::{read_file, read_lines};
+
+use bert_tasks::{Example, TableDescription, Task};
 use serde::Serialize;
 
 use crate::error::Error;
@@ -84,7 +86,7 @@ impl ParallelArgs {
 }
 
 fn flag(flag: &'static str, reason: &str) -> Error {
-    bert_inference::Error::Configuration { flag, reason: reason.to_string() }.into()
+    bert_inference::Error::configuration(flag, reason).into()
 }
 
 fn read_files(source: &Path, target: &Path) -> Result<Vec<SentencePair>, Error> {

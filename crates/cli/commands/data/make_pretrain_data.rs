@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use bert_data::input::{skipped_names_note, skipped_tables_warning};
 use bert_data::{BuildConfig, BuildProgress, BuildStage, Manifest, TokenizerFiles, build, build_held_out};
+use bert_text::{skipped_names_note, skipped_tables_warning};
 use clap::error::ErrorKind;
 use clap::{Arg, CommandFactory, Parser};
 

@@ -6,11 +6,10 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use bert_inference::fill_mask::MaskFiller;
 use bert_inference::model_dir::builtin_model;
-use bert_inference::{
-    DEVICE_HELP, DeviceName, EncodingLength, Error, NewTexts, PairAccuracy, ScoredPair, TextColumns,
-    TextFormat,
-};
+use bert_inference::{DEVICE_HELP, DeviceName, EncodingLength, Error, PairAccuracy, ScoredPair};
+use bert_task_files::{NewTexts, TextColumns};
 use bert_tasks::Truncation;
+use bert_text::table::TextFormat;
 use clap::Args as ClapArgs;
 use serde::Serialize;
 

@@ -6,9 +6,10 @@ use std::path::{Path, PathBuf};
 use bert_inference::compute::precision::PrecisionChoice;
 use bert_inference::{DEVICE_HELP, DeviceName, Error};
 use bert_inference::{
-    EncodingLength, InputText, ModelOptions, NewTexts, Predictions, Predictor, TextColumns, TextFormat,
-    predict_file, predict_texts,
+    EncodingLength, InputText, ModelOptions, Predictions, Predictor, predict, predict_texts,
 };
+use bert_task_files::{NewTexts, TextColumns};
+use bert_text::table::TextFormat;
 use clap::Args as ClapArgs;
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -101,7 +102,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let EncodingLength { tokens, remark } = predictor.length();
     remark.iter().for_each(print_warning);
     let written = match &input {
-        Some(texts) => write_results(output.as_ref(), |out| predict_file(&predictor, texts, out))?,
+        Some(texts) => write_results(output.as_ref(), |out| predict(&predictor, texts, out))?,
         None if output.is_none() && stdout().is_terminal() => {
             Some(print_predictions(&predictor, &args.texts)?)
         }

@@ -4,10 +4,10 @@ use std::path::PathBuf;
 
 use bert_inference::model_dir::builtin_model;
 use bert_inference::{DEVICE_HELP, DeviceName, Error};
-use bert_inference::{
-    NewTexts, Prediction, Probe, Prober, Replacement, Saliency, TextColumns, TextFormat, WordSaliency,
-};
+use bert_inference::{Prediction, Probe, Prober, Replacement, Saliency, WordSaliency};
 use bert_pages::{Head, colored_words, page, verdict};
+use bert_task_files::{NewTexts, TextColumns};
+use bert_text::table::TextFormat;
 use bert_training::evaluation::probed_instances::probe_instances;
 use clap::{ArgGroup, Args as ClapArgs};
 use maud::{Markup, html};
@@ -100,7 +100,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         }
         (_, Some(source), _) => {
             let texts = NewTexts { source, format: args.format, columns: TextColumns::default() };
-            prober.file(&texts, &args.replace)?
+            prober.source(&texts, &args.replace)?
         }
         (text, ..) => prober.text(text_or_pair(text.as_deref().unwrap_or_default()), &args.replace)?,
     };

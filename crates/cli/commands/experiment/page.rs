@@ -1,7 +1,7 @@
 //! The page of an experiment: the question, the result, the table, and the parts of the experiment.
 
-use bert_data::program::commit;
 use bert_pages::{Head, chart_page};
+use bert_storage::commit;
 use maud::{Markup, html};
 
 use super::table::Results;

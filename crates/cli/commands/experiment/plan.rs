@@ -6,7 +6,9 @@ use anyhow::Context;
 use bert_finetuning::{FinetuneConfig, MultitaskConfig, Sampling, Seeds, check};
 use bert_inference::{DefaultLength, DeviceName, ModelDescription, ModelFiles};
 use bert_model::BertConfig;
-use bert_tasks::{Example, LabelUse, Split, Task, find_split, read_examples};
+use bert_task_files::{LabelUse, find_split, read_examples};
+
+use bert_tasks::{Example, Split, Task};
 
 use super::args::Args;
 use super::definition::{Experiment, Setting};

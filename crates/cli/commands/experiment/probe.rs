@@ -4,7 +4,9 @@ use anyhow::Context;
 use bert_finetuning::{FinetuneConfig, FinetuneReport};
 use bert_inference::{Error, InputText, StopFlag};
 use bert_inference::{Prober, Replacement};
-use bert_tasks::{Example, Metric, Split, Statistics, find_split};
+use bert_task_files::find_split;
+
+use bert_tasks::{Example, Metric, Split, Statistics};
 use maud::html;
 
 use super::args::Args;

@@ -7,6 +7,7 @@ use bert_inference::model_dir::builtin_model;
 use bert_inference::{DEVICE_HELP, DeviceName, Error};
 use bert_inference::{Extractor, Pooling, all_layers, write_json_lines};
 use bert_reports::tables::write_features_parquet;
+use bert_task_files::TextLines;
 use clap::{Args as ClapArgs, ValueEnum};
 
 use crate::commands::{at_least, model_folder, selected_device, text_or_pair};
@@ -132,9 +133,10 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         Some(PoolingChoice::Model) => extractor.with_own_pooling()?,
     };
     extractor.length().remark.iter().for_each(print_warning);
+    let lines = TextLines { source: &args.input, split: text_or_pair };
     let truncation = write_results(output.as_ref(), |out| match args.format {
-        Format::Jsonl => write_json_lines(&extractor, &args.input, text_or_pair, out),
-        Format::Parquet => write_features_parquet(&extractor, &args.input, text_or_pair, out),
+        Format::Jsonl => Ok(write_json_lines(&extractor, &lines, out)?),
+        Format::Parquet => write_features_parquet(&extractor, &lines, out),
     })?;
     let Some(truncation) = truncation else { return Ok(()) };
     let special = truncation.special_message("the input", extractor.splits_special_tokens());

@@ -6,6 +6,7 @@ use bert_data::{DataSet, PartialSettings};
 use bert_inference::StopFlag;
 use bert_inference::encoding::model_tokenizer::ModelTokenizer;
 use bert_reports::export::{check_export_folder, export_fresh};
+use bert_training::data_loader::data_tokenizer;
 use bert_training::initialization::{FreshWeights, InitializationChoice, named_model};
 use clap::{ArgGroup, Args as ClapArgs};
 use serde::Serialize;
@@ -99,7 +100,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
             let show = &mut |event| view.show(&event);
             let fresh =
                 FreshWeights::new(choice, &[(data.clone(), 1.0)], &model, args.seed, &StopFlag::new(), show)?;
-            (fresh, model, ModelTokenizer::from_data(&data))
+            (fresh, model, data_tokenizer(&data))
         }
         (None, vocab) => {
             let vocab = vocab.as_deref().expect("clap asks for one of both");

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use bert_inference::model_dir::builtin_model;
 use bert_inference::{DEVICE_HELP, DeviceName, NeighbourSearch, Neighbours};
+use bert_task_files::TextLines;
 use clap::Args as ClapArgs;
 use serde::Serialize;
 
@@ -70,7 +71,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let models = args.checkpoint.iter().map(|checkpoint| {
         let folder = model_folder(checkpoint)?;
         let search = match &args.input {
-            Some(input) => NeighbourSearch::among_texts(&folder, input, device)?,
+            Some(input) => NeighbourSearch::among_texts(&folder, &TextLines::trimmed(input), device)?,
             None => NeighbourSearch::among_words(&folder)?,
         };
         let queries = args.queries.iter().map(|query| search.nearest(query, args.top_k));

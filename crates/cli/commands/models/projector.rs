@@ -6,6 +6,7 @@ use anyhow::Context;
 use bert_inference::model_dir::builtin_model;
 use bert_inference::{DeviceName, Embeddings, Extractor};
 use bert_reports::projector_page::projector_page;
+use bert_task_files::TextLines;
 use clap::Args as ClapArgs;
 use serde::Serialize;
 
@@ -81,7 +82,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let embeddings = match &args.input {
         Some(input) => {
             let extractor = Extractor::open(&folder, &[-1], None, DeviceName::default())?;
-            Embeddings::from_lines(&extractor.with_sentence_pooling()?, input)?
+            Embeddings::from_texts(&extractor.with_sentence_pooling()?, &TextLines::trimmed(input))?
         }
         None => Embeddings::from_vocabulary(&folder)?.words(args.words),
     };

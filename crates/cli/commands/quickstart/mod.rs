@@ -109,7 +109,7 @@ pub struct Args {
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     run_stages(args).map_err(|error| match error.downcast_ref() {
-        Some(&bert_inference::Error::Stopped { signal, .. }) => {
+        Some(&bert_training::Error::Stopped { signal, .. }) => {
             Stopped { signal, remedy: "repeat it with --overwrite" }.into()
         }
         _ => error,
@@ -163,7 +163,7 @@ fn open_output(args: &Args) -> anyhow::Result<OutputLock> {
     in_use.into_iter().try_for_each(|name| folder.inside(name).check_not_in_use())?;
     let names = folder.names()?;
     let visible = || names.iter().filter(|name| !name.starts_with('.'));
-    let exists = |what, hint| bert_inference::Error::output_exists(&args.output, what, hint);
+    let exists = |what, hint| bert_training::Error::output_exists(&args.output, what, hint);
     if visible().any(|name| !WRITTEN.contains(&name.as_str())) {
         return Err(exists("other files", "choose another --output").into());
     }

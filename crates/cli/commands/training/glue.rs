@@ -9,7 +9,9 @@ use bert_inference::model_dir::builtin_model;
 use bert_reports::compare::glue_submission::{Submission, write_submission};
 use bert_reports::compare::glue_table::{GlueTable, TASKS};
 use bert_storage::write_json_atomic;
-use bert_tasks::{Split, Task, find_split};
+use bert_task_files::find_split;
+
+use bert_tasks::{Split, Task};
 use clap::Args as ClapArgs;
 use serde::Serialize;
 

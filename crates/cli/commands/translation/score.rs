@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-use bert_tasks::read_lines;
+use bert_task_files::read_lines;
 use bert_tasks::translation_metrics::TranslationMetric;
 use bert_tasks::translation_metrics::bleu_tokenizer::BleuTokenizer;
 use bert_tasks::translation_metrics::bootstrap::{ScoreSummary, summarize};

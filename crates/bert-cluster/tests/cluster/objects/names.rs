@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use bert_data::input::{expand, reject_output_inside};
+use bert_text::{expand, reject_output_inside};
 use bert_storage::objects;
 use object_store::memory::InMemory;
 

@@ -11,6 +11,8 @@ use std::time::Instant;
 
 use serde::Serialize;
 
+use bert_random::{Domain, Stream};
+
 use crate::builder::dry_run::sample::Sample;
 use crate::builder::dry_run::trial::Trial;
 use crate::builder::memory::Tuning;
@@ -25,7 +27,6 @@ use crate::documents::selection::{check_held_out, with_limit};
 use crate::documents::{Counts, Documents, DocumentsBuilder};
 use crate::error::Result;
 use crate::instance::coverage::Uncovered;
-use bert_random::{Domain, Stream};
 
 /// The estimated size of a data set and the cost of its build.
 #[derive(Clone, Debug, PartialEq, Serialize)]

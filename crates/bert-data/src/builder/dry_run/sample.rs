@@ -5,13 +5,14 @@
 
 use std::path::Path;
 
+use bert_text::line_check::LineCheck;
+use bert_text::table::InputReader;
+use bert_text::texts::each_text;
+use bert_text::{BLOCK, Block, Format};
+
 use crate::builder::prepare::PreparedBuild;
 use crate::documents::read_report::ReadReport;
 use crate::error::Result;
-use crate::input::line_check::LineCheck;
-use crate::input::table::InputReader;
-use crate::input::texts::each_text;
-use crate::input::{BLOCK, Block, Format};
 
 /// Maximum number of sampled blocks: enough for an error of about one per cent, few enough for a second of work.
 const MAX_BLOCKS: usize = 64;

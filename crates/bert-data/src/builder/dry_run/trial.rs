@@ -5,6 +5,8 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
+use bert_random::{Domain, Random, Stream};
+
 use crate::builder::memory::Tuning;
 use crate::builder::plan::{Plan, row_groups};
 use crate::builder::prepare::PreparedBuild;
@@ -18,7 +20,6 @@ use crate::parallel::Workers;
 use crate::shard::documents::{DocumentEncoder, document_format};
 use crate::shard::packed_row::pack;
 use crate::shard::writer::{EncodedRowGroup, RowEncoder, ShardFormat, ShardWriter};
-use bert_random::{Domain, Random, Stream};
 
 /// Minimum number of instances built from the sample, if its passes yield that many.
 const MIN_ROWS: u64 = 40_000;

@@ -15,6 +15,8 @@ pub(crate) mod written_shard;
 
 use std::path::{Path, PathBuf};
 
+use bert_storage::{FileSystem, LOCK, OutputLock, StagedFolder};
+
 use crate::builder::output::card::{CARD, card};
 use crate::builder::output::object_output::ObjectOutput;
 use crate::builder::output::scratch::{clear_text, folder_in};
@@ -24,7 +26,6 @@ use crate::config::part::{Owner, Part, owner_of};
 use crate::dataset::manifest::{MANIFEST, Manifest, VOCABULARY};
 use crate::error::{Error, Locate, Located, ManifestProblem, OutputProblem, Result};
 use crate::shard::writer::is_shard_name;
-use bert_storage::{FileSystem, LOCK, OutputLock, StagedFolder};
 
 /// The result of opening the output.
 #[derive(Debug)]

@@ -9,14 +9,15 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use bert_storage::checksummed_json::{ChecksumError, checksummed_json, read_checksummed};
+use bert_storage::{ObjectCache, is_url, objects, size};
+
 use crate::builder::output::card::CARD;
 use crate::builder::output::scratch::folder_in;
 use crate::config::check::conflict;
 use crate::dataset::manifest::{MANIFEST, Manifest, ShardEntry, VOCABULARY};
 use crate::error::{Error, Locate, OutputProblem, Result};
 use crate::shard::writer::is_shard_name;
-use bert_storage::checksummed_json::{ChecksumError, checksummed_json, read_checksummed};
-use bert_storage::{ObjectCache, is_url, objects, size};
 
 /// The object that names the build to which the shards belong, until the manifest is written.
 const CLAIM: &str = ".build.json";

@@ -8,6 +8,9 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+use bert_storage::StagedFolder;
+use bert_storage::checksummed_json::{ChecksumError, read_checksummed};
+
 use crate::builder::output::written_shard::{PartStats, PieceStats, WrittenShard};
 use crate::config::Layout;
 use crate::config::part::Part;
@@ -22,8 +25,6 @@ use crate::error::{Error, Locate, ManifestProblem, PartError, Result};
 use crate::program::program;
 use crate::shard::footer::FORMAT_VERSION;
 use crate::shard::writer::shard_name;
-use bert_storage::StagedFolder;
-use bert_storage::checksummed_json::{ChecksumError, read_checksummed};
 
 /// The inputs, counts and shards of a part.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

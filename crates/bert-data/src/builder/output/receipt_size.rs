@@ -1,9 +1,10 @@
 //! Bounds the size of the receipt of a part before the work begins.
 
+use bert_storage::checksummed_json::MAX_BYTES;
+
 use crate::config::BuildConfig;
 use crate::config::check::conflict;
 use crate::error::Result;
-use bert_storage::checksummed_json::MAX_BYTES;
 
 /// Maximum bytes of the entries of a receipt: per shard, per pass, per length, and for everything else.
 pub(super) const SHARD: u64 = 400;

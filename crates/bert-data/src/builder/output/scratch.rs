@@ -6,10 +6,11 @@
 
 use std::path::{Path, PathBuf};
 
+use bert_storage::{StagedFolder, digest_bytes, is_url};
+
 use crate::builder::output::work_folder::remove_text;
 use crate::config::part::{Owner, owner_of};
 use crate::error::{Error, Result};
-use bert_storage::{StagedFolder, digest_bytes, is_url};
 
 /// Returns the subfolder of an output, which must exist unless it is a URL. The name is independent of symbolic links
 /// and of the current directory, but it depends on where a machine mounts the output.

@@ -11,13 +11,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde::{Deserialize, Serialize};
 
+use bert_storage::{StagedFolder, digest_bytes};
+use bert_text::TEXT_VERSION;
+
 use crate::config::resolved::ResolvedConfig;
 use crate::dataset::manifest::Manifest;
 use crate::error::{Locate, OutputProblem, Result};
-use crate::input::TEXT_VERSION;
 use crate::program::is_of_this_version;
 use crate::shard::footer::{FORMAT_VERSION, STREAMS_VERSION};
-use bert_storage::{StagedFolder, digest_bytes};
 
 const IDENTITY: &str = "identity.json";
 /// The receipt which records that earlier files are cleared and everything in the work folder is complete.

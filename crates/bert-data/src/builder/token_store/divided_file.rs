@@ -2,13 +2,14 @@
 
 use std::path::Path;
 
+use bert_text::InputEntry;
+use bert_text::bytes::range_digest::ChainingValues;
+use bert_text::line_check::{BadLines, LineCheck};
+use bert_text::remarks::Remark;
+
 use crate::documents::read::RangeRead;
 use crate::documents::read_report::ReadReport;
 use crate::error::{Error, InputProblem, Locate, Result};
-use crate::input::InputEntry;
-use crate::input::bytes::range_digest::ChainingValues;
-use crate::input::line_check::{BadLines, LineCheck};
-use crate::input::remarks::Remark;
 
 /// The ranges of a file that were added so far.
 #[derive(Default)]

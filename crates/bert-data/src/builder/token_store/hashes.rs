@@ -4,11 +4,12 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 
+use bert_tokenization::IdSpace;
+
 use crate::builder::token_store::store::{Segment, Store};
 use crate::dataset::document_hashes::DocumentHashes;
 use crate::documents::{INDEX, Start};
 use crate::error::{Error, Result};
-use crate::tokenization::word_marks::IdSpace;
 
 impl Store {
     /// Returns the hashes of all documents; `space` has the stored ids.

@@ -18,6 +18,11 @@ use std::sync::atomic::AtomicBool;
 
 use serde::{Deserialize, Serialize};
 
+use bert_storage::scratch::{ScratchDigest, ScratchFile, digest_of};
+use bert_storage::{digest_bytes, size};
+use bert_text::recorded_name;
+use bert_text::{same_range, same_text};
+
 use crate::builder::output::Output;
 use crate::builder::output::work_folder::{TEXT_FILES, WorkFolder};
 use crate::builder::prepare::PreparedBuild;
@@ -26,17 +31,13 @@ use crate::builder::token_store::divided_file::DividedFile;
 use crate::builder::token_store::segments::{SegmentText, Segments};
 use crate::builder::token_store::store::Segment;
 use crate::config::part::Part;
-use crate::config::recorded_name;
 use crate::documents::casing;
 use crate::documents::id_width::Width;
 use crate::documents::read::{RangeRead, TextRead, TextReader};
 use crate::documents::read_report::ReadReport;
 use crate::documents::{Counts, DocumentsBuilder};
-use crate::error::{Error, InputError, InputProblem, Locate, OutputProblem, PartError, Result};
-use crate::input::{same_range, same_text};
+use crate::error::{Error, InputProblem, Locate, OutputProblem, PartError, Result, TextError};
 use crate::parallel::Workers;
-use bert_storage::scratch::{ScratchDigest, ScratchFile, digest_of};
-use bert_storage::{digest_bytes, size};
 
 /// The contents of a segment and the inputs that it was tokenized from.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -104,9 +105,9 @@ impl Division {
         }
         let files = text.paths(&prepared.files);
         match (&receipt.range, text.range) {
-            (None, None) => same_text(&receipt.read.inputs, files, prepared.config.reading(), stop),
+            (None, None) => Ok(same_text(&receipt.read.inputs, files, prepared.config.reading(), stop)?),
             (Some(read), Some(range)) if read.range == range => {
-                same_range(&read.digests, &files[0], range, stop)
+                Ok(same_range(&read.digests, &files[0], range, stop)?)
             }
             _ => Ok(false),
         }
@@ -243,7 +244,7 @@ impl Division {
         let files = text.paths(&prepared.files);
         let read = reader.read(files, text.range, builder, on_progress);
         let TextRead { documents, report: mut read, range } = match (read, text.range) {
-            (Err(error), Some(range)) => return Err(error.after_lines(|| range.lines_before(&files[0]))),
+            (Err(error), Some(range)) => return Err(error.after_lines(|| Ok(range.lines_before(&files[0])?))),
             (read, _) => read?,
         };
         self.reject_changed(text, &files[0], &read)?;
@@ -345,7 +346,7 @@ impl Division {
         }
         if store.counts.documents == 0 {
             let lines = store.read.inputs.iter().map(|input| input.lines).sum();
-            return Err(InputError::NoText { files: store.read.inputs.len(), lines }.into());
+            return Err(TextError::NoText { files: store.read.inputs.len(), lines }.into());
         }
         store.build =
             digest_bytes(serde_json::to_string(&(identity, segment_digests)).expect("plain data").as_bytes());

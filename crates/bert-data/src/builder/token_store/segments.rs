@@ -3,12 +3,12 @@
 use std::ops::Range;
 use std::path::PathBuf;
 
+use bert_text::bytes::file_range::{FileRange, ranges_of};
+use bert_text::{document_end, each_file};
+
 use crate::builder::prepare::PreparedBuild;
 use crate::config::RandomMode;
-use crate::error::{Error, Result};
-use crate::input::bytes::file_range::{FileRange, ranges_of};
-use crate::input::{document_end, each_file};
-use bert_storage::size;
+use crate::error::Result;
 
 /// Maximum number of segments.
 pub(super) const MAX_SEGMENTS: u64 = 256;
@@ -40,14 +40,14 @@ pub(super) struct Segments {
 impl Segments {
     /// Divides the inputs of a build. Large files of text or JSON lines are divided between documents.
     pub(super) fn divide(prepared: &PreparedBuild<'_>) -> Result<Self> {
-        let sizes = each_file(&prepared.files, |path| size(path).map_err(Error::io("read", path)))?;
+        let sizes = each_file(&prepared.files, bert_text::size)?;
         // In reference mode a document may continue into the next file, so all files form one segment.
         let is_reference = prepared.config.random == RandomMode::Reference;
         let share = if is_reference { u64::MAX } else { share_of(&sizes, prepared.segment) };
         let large: Vec<usize> = (0..sizes.len()).filter(|&file| sizes[file] / share >= 2).collect();
         let paths: Vec<PathBuf> = large.iter().map(|&file| prepared.files[file].clone()).collect();
         let ranges = each_file(&paths, |path| {
-            let bytes = size(path).map_err(Error::io("read", path))?;
+            let bytes = bert_text::size(path)?;
             match document_end(path, prepared.config.reading())? {
                 Some(document_end) => ranges_of(path, bytes, share, document_end),
                 None => Ok(Vec::new()),

@@ -3,6 +3,9 @@
 use std::ops::Range;
 
 use super::*;
+use bert_storage::{Disk, FileSystem};
+use bert_testing::disks::{Fault, Faulty};
+
 use crate::builder::build_prepared;
 use crate::builder::merge::merge;
 use crate::builder::merge::merge_with_scratch;
@@ -14,8 +17,6 @@ use crate::builder::prepare::prepare;
 use crate::builder::token_store::segments::{MAX_SEGMENTS, segments_of, share_of};
 use crate::config::test_text::{content, lettered};
 use crate::config::{BuildConfig, Layout};
-use bert_storage::{Disk, FileSystem};
-use bert_testing::disks::{Fault, Faulty};
 
 #[test]
 fn segments_are_of_similar_size_and_not_too_many() {

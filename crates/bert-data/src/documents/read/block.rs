@@ -2,6 +2,16 @@
 
 use std::path::Path;
 
+use bert_text::Block;
+use bert_text::forms::joiner::joined_paragraphs;
+use bert_text::line_check::LineCheck;
+use bert_text::sentence_ends::is_sentence_end;
+use bert_text::texts::{TextKind, each_text};
+use bert_tokenization::Encoder;
+use bert_tokenization::python_str::python_strip;
+use bert_tokenization::turkic::{is_turkic, turkic_lower_case};
+use bert_tokenization::vocabulary::MAX_INPUT_CHARS_PER_WORD;
+
 use crate::config::language::DEFAULT_LANGUAGE;
 use crate::config::{BuildConfig, LineBreaks, RandomMode};
 use crate::documents::read::long_sentence::piece_lengths;
@@ -9,15 +19,6 @@ use crate::documents::read::open_document::{Piece, TextHash};
 use crate::documents::read_report::PARAGRAPH_TOKENS;
 use crate::documents::sentences::SentenceSplitter;
 use crate::error::Result;
-use crate::input::Block;
-use crate::input::forms::joiner::joined_paragraphs;
-use crate::input::line_check::LineCheck;
-use crate::input::texts::{TextKind, each_text};
-use crate::tokenization::Encoder;
-use crate::tokenization::python_str::python_strip;
-use crate::tokenization::sentence_ends::is_sentence_end;
-use crate::tokenization::turkic::{is_turkic, turkic_lower_case};
-use crate::tokenization::vocabulary::MAX_INPUT_CHARS_PER_WORD;
 
 /// One step of reading, in text order.
 #[derive(Clone, Copy)]

@@ -1,17 +1,19 @@
 //! Joins tokenized blocks into documents.
 
+use bert_text::recorded_file_name;
 use std::path::PathBuf;
 
-use crate::config::{BuildConfig, recorded_file_name};
+use bert_text::line_check::LineCheck;
+use bert_text::remarks::Remark;
+use bert_text::texts::TextRules;
+
+use crate::config::BuildConfig;
 use crate::documents::DocumentsBuilder;
 use crate::documents::bucket::BUCKET_TOKENS;
 use crate::documents::read::block::{Event, TokenizedBlock};
 use crate::documents::read::open_document::{DocumentFilter, OpenDocument, Piece};
 use crate::documents::read_report::ReadReport;
 use crate::error::Result;
-use crate::input::line_check::LineCheck;
-use crate::input::remarks::Remark;
-use crate::input::texts::TextRules;
 
 /// Joins tokenized blocks into documents, in order.
 pub(super) struct Joiner<'a> {

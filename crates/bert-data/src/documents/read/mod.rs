@@ -15,6 +15,17 @@ use std::sync::atomic::AtomicBool;
 use rayon::ThreadPool;
 use serde::{Deserialize, Serialize};
 
+use bert_text::bytes::file_range::{FileRange, RangeDigests};
+use bert_text::line_check::{BadLines, LineCheck};
+use bert_text::remarks::{Remark, Remarks};
+use bert_text::table::{InputReader, recognized};
+use bert_text::texts::{TextKind, TextRules, each_text};
+use bert_text::{
+    BLOCK, Block, Format, InputEntry, Reading, files_to_read, first_duplicate, reject_output_inside,
+    reject_vocabulary,
+};
+use bert_tokenization::{Encoder, Tokenizer};
+
 use crate::config::language::{has_sentence_rules, language_code};
 use crate::config::{BuildConfig, RandomMode};
 use crate::documents::read::block::tokenize_block;
@@ -22,18 +33,8 @@ use crate::documents::read::joiner::Joiner;
 use crate::documents::read::open_document::TextHash;
 use crate::documents::read_report::ReadReport;
 use crate::documents::{Documents, DocumentsBuilder};
-use crate::error::{InputError, InputProblem, Locate, Result};
-use crate::input::bytes::file_range::{FileRange, RangeDigests};
-use crate::input::line_check::{BadLines, LineCheck};
-use crate::input::remarks::{Remark, Remarks};
-use crate::input::table::{InputReader, recognized};
-use crate::input::texts::{TextKind, TextRules, each_text};
-use crate::input::{
-    BLOCK, Block, Format, InputEntry, Reading, files_to_read, first_duplicate, reject_output_inside,
-    reject_vocabulary,
-};
+use crate::error::{InputProblem, Locate, Result, TextError};
 use crate::parallel::Workers;
-use crate::tokenization::{Encoder, Tokenizer};
 
 impl BuildConfig {
     /// Returns the rules for reading lines and rows with these options.
@@ -179,7 +180,7 @@ impl<'a> TextReader<'a> {
         let (documents, report) = joiner.finish()?;
         if documents.is_empty() {
             let lines = blocks.iter().map(|block| block.lines().count() as u64).sum();
-            return Err(InputError::NoText { files: files.len(), lines }.into());
+            return Err(TextError::NoText { files: files.len(), lines }.into());
         }
         Ok((documents.finish()?, report))
     }

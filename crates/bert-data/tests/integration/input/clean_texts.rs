@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use bert_data::input::{Format, Reading};
 use bert_data::make_vocab::{VocabConfig, train_vocabulary};
 use bert_data::{BuildConfig, Layout, Nsp};
+use bert_text::{Format, Reading};
 
 use crate::support::{golden, run};
 

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use bert_data::input::Format;
 use bert_data::{BuildConfig, BuildOutcome, Layout, LineBreaks, Nsp, RandomMode};
+use bert_text::Format;
 use tempfile::TempDir;
 
 use crate::support::{config, run, small_vocabulary};

@@ -3,11 +3,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use bert_data::input::{
-    expand, first_duplicate, reject_output_inside, skipped_names_note, skipped_tables_warning,
-};
 use bert_data::make_vocab::{VocabConfig, train_vocabulary};
 use bert_data::{BuildConfig, Error, InputProblem};
+use bert_text::{expand, first_duplicate, reject_output_inside, skipped_names_note, skipped_tables_warning};
 
 use crate::support::{config, run, small_vocabulary};
 
@@ -28,8 +26,8 @@ fn found(folder: &Path, input: &str) -> Vec<String> {
     files.iter().map(|file| file.strip_prefix(folder).unwrap().to_string_lossy().into_owned()).collect()
 }
 
-fn problem(result: Result<impl std::fmt::Debug, Error>) -> InputProblem {
-    match result.unwrap_err() {
+fn problem(result: Result<impl std::fmt::Debug, impl Into<Error> + std::fmt::Debug>) -> InputProblem {
+    match result.unwrap_err().into() {
         error @ Error::InputFile(_) if ![2, 3].contains(&error.exit_code()) => panic!("{error}"),
         Error::InputFile(error) => error.problem,
         other => panic!("{other}"),

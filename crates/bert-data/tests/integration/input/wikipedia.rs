@@ -1,7 +1,7 @@
 use std::path::Path;
 
-use bert_data::input::Format;
 use bert_data::{BuildConfig, BuildOutcome, Error, build_part, merge};
+use bert_text::Format;
 use tempfile::TempDir;
 
 use crate::support::{config, run, shards, small_vocabulary};

@@ -5,9 +5,9 @@
 use bert_data::config::predictions::number_to_predict;
 use bert_data::instance::masking::{MaskRules, Masker};
 use bert_data::instance::pairs::Instance;
-use bert_data::tokenization::vocabulary::is_special_token;
-use bert_data::{BuildConfig, Error, InputError, Nsp, OptionError, Row, Vocabulary, inspect};
+use bert_data::{BuildConfig, Error, Nsp, OptionError, Row, TextError, Vocabulary, inspect};
 use bert_random::{Domain, Random, Stream};
+use bert_tokenization::vocabulary::is_special_token;
 
 use crate::support::{Corpus, config, golden_vocabulary, run, shards, small_text, small_vocabulary};
 
@@ -269,7 +269,7 @@ fn sop_pairs_are_consecutive_and_half_swapped() {
 fn sop_requires_two_sentences() {
     let world = world(&"the cat sat on the mat.\n\n".repeat(40));
     let error = run(&BuildConfig { nsp: Nsp::Sop, ..world.config.clone() }).unwrap_err();
-    assert!(matches!(error, Error::Input(InputError::NoSentencePairs { documents: 40 })), "{error}");
+    assert!(matches!(error, Error::Text(TextError::NoSentencePairs { documents: 40 })), "{error}");
     assert_eq!(error.exit_code(), 3);
     assert!(!world.folder.path().join("data").exists());
     // A single document is enough if nothing is drawn from another one.

@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::Path;
 
-use bert_data::tokenization::python_str::is_python_space;
 use bert_data::{Tokenizer, Vocabulary};
+use bert_tokenization::python_str::is_python_space;
 use tokenizers::models::wordpiece::WordPiece;
 use tokenizers::normalizers::BertNormalizer;
 use tokenizers::pre_tokenizers::bert::BertPreTokenizer;

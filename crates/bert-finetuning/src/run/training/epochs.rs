@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::mem;
 
-use bert_inference::Error;
 use bert_inference::compute::stop_flag::{StopFlag, StopRequested};
 use bert_tasks::Scores;
+use bert_training::Error;
 use bert_training::evaluation::forgetting::encoder_of;
 use burn::module::Module;
 

@@ -2,10 +2,10 @@
 
 mod epochs;
 
-use bert_inference::Error;
 use bert_inference::compute::stop_flag::{StopFlag, StopRequested};
 use bert_inference::model_dir::resolved::Resolved;
 use bert_model::Mode;
+use bert_training::Error;
 use bert_training::evaluation::forgetting::ForgettingTest;
 use bert_training::step::MicroBatchLoss;
 use burn::module::Module;
@@ -116,14 +116,14 @@ impl<'a, T: FinetuneTask, M: Module> Training<'a, T, M> {
             let shape = (self.task_model)(&restored.state.model, 0);
             if let Some(best) = restored.best_model(shape)? {
                 let best = ScoredModel::new(first, best, epoch, first.selection_part(), stop);
-                self.best = Some(best.map_err(|stopped| stopped.after(done))?);
+                self.best = Some(best.map_err(|stopped| Error::stopped(stopped, done))?);
             }
         }
         let RestoredState { state, .. } = restored;
         let model = state.model.clone().valid();
         for (number, trained) in self.tasks.iter_mut().enumerate() {
             let frozen = trained.task.frozen_outputs(&(self.task_model)(&model, number), stop);
-            trained.frozen = frozen.map_err(|stopped| stopped.after(done))?;
+            trained.frozen = frozen.map_err(|stopped| Error::stopped(stopped, done))?;
         }
         Ok(state)
     }
@@ -233,7 +233,7 @@ impl<'a, T: FinetuneTask, M: Module> Training<'a, T, M> {
         stop: &StopFlag,
     ) -> Result<R, Error> {
         saved.pause(stop, true, self.snapshot(state))?;
-        Err(stopped.after(self.progress.step))
+        Err(Error::stopped(stopped, self.progress.step))
     }
 }
 

@@ -61,7 +61,7 @@ mod gpu {
     /// The driver is loaded at the first use, and a missing driver causes a panic deep inside the runtime; it is caught
     /// here and converted to an error.
     pub(super) fn open(name: DeviceName, device: impl FnOnce() -> Option<Device>) -> Result<Device, Error> {
-        let opened = bert_data::parquet::catch_panic::catch_panic(|| {
+        let opened = bert_storage::catch_panic(|| {
             let device = device()?;
             let x = Tensor::<2>::random([8, 8], Distribution::Default, &device);
             let value = x.clone().matmul(x).sum().into_scalar::<f32>();
@@ -87,7 +87,7 @@ mod gpu {
     /// Returns the devices of wgpu, cards before software.
     #[cfg(feature = "wgpu")]
     pub(super) fn wgpu_devices() -> Vec<Device> {
-        let found = bert_data::parquet::catch_panic::catch_panic(|| {
+        let found = bert_storage::catch_panic(|| {
             let mut devices = Device::enumerate(burn::tensor::DeviceType::Wgpu).into_vec();
             if devices.len() > 1 {
                 devices.sort_by_key(|device| device.identity().is_none_or(|found| found.physical.is_none()));
@@ -100,9 +100,8 @@ mod gpu {
     /// Returns the number of CUDA devices.
     #[cfg(feature = "cuda")]
     pub(super) fn cuda_devices() -> usize {
-        let found = bert_data::parquet::catch_panic::catch_panic(|| {
-            Device::enumerate(burn::tensor::DeviceType::Cuda).into_vec().len()
-        });
+        let found =
+            bert_storage::catch_panic(|| Device::enumerate(burn::tensor::DeviceType::Cuda).into_vec().len());
         found.unwrap_or(0)
     }
 }

@@ -298,7 +298,7 @@ fn fill(folder: &StagedFolder<'_>, checkpoint: Checkpoint) -> Result<(), Error> 
 
 /// Adds the size of the whole checkpoint to a disk-full error; returns other errors unchanged.
 fn with_needed_bytes(error: Error, target: &Path, needed: u64) -> Error {
-    if !bert_data::is_disk_full(&error) {
+    if !bert_storage::is_disk_full(&error) {
         return error;
     }
     let free = bert_storage::free_space(target.parent().unwrap_or(target)).unwrap_or(0);

@@ -1,8 +1,8 @@
 //! Checks that the tokenizer files of a folder make the model's inputs in the form of this workspace: `[CLS] A [SEP]` or
 //! `[CLS] A [SEP] B [SEP]`, cut at the end.
 
-use bert_data::Vocabulary;
 use bert_model::BertConfig;
+use bert_tokenization::Vocabulary;
 use serde_json::{Value, json};
 
 use crate::encoding::model_tokenizer::ModelTokenizer;

@@ -11,9 +11,10 @@ mod network;
 use std::path::Path;
 
 use bert_inference::model_dir::loaded_model::{architecture, with_outputs};
-use bert_inference::{DefaultLength, Error, ModelDescription, ModelFiles, Pooling};
+use bert_inference::{DefaultLength, ModelDescription, ModelFiles, Pooling};
 use bert_model::{BertConfig, DESCRIPTION, FolderContents, read_pretrained_tensors};
 use bert_storage::{Disk, StagedFolder};
+use bert_training::Error;
 use bert_training::run_dir::incomplete_output::{Contents, OutputGuard};
 
 use crate::export::{Export, HINT, WeightType, class, described};
@@ -63,7 +64,7 @@ pub fn export_onnx(folder: &Path, target: &Path, how: &Export) -> Result<OnnxMod
         WeightType::F16 => Element::F16,
         WeightType::Bf16 => {
             let reason = "bf16 is not supported by ONNX Runtime on CPUs; choose f32 or f16".to_string();
-            return Err(Error::Configuration { flag: "weights", reason });
+            return Err(Error::configuration("weights", reason));
         }
     };
     let ModelFiles { config, tokenizer, description } = ModelFiles::find(folder)?;
@@ -78,7 +79,7 @@ pub fn export_onnx(folder: &Path, target: &Path, how: &Export) -> Result<OnnxMod
             "a graph of {} bytes is larger than a protocol buffer; choose --weights f16",
             bytes.len()
         );
-        return Err(Error::Configuration { flag: "format", reason });
+        return Err(Error::configuration("format", reason));
     }
     let files = match &tokenizer {
         Some(tokenizer) => description.tokenizer_files(tokenizer, &config).files()?,
@@ -108,7 +109,7 @@ fn class_and_head(
     Ok(match (named.as_deref(), class(folder, contents)?) {
         (Some(other @ ("BertForMultipleChoice" | "BertForSeveralTasks" | "BertWithFeatureHead")), _) => {
             let reason = format!("onnx has no graph for {other}; --encoder-only exports its encoder");
-            return Err(Error::Configuration { flag: "format", reason });
+            return Err(Error::configuration("format", reason));
         }
         (_, "BertForTokenClassification") => ("BertForTokenClassification", Head::Token),
         (_, "BertForSequenceClassification") => ("BertForSequenceClassification", Head::Sequence),

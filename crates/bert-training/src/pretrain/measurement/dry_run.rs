@@ -4,7 +4,6 @@ use std::fmt::{self, Display};
 use std::time::{Duration, Instant};
 
 use bert_data::{Layout, Manifest};
-use bert_inference::Error;
 use bert_inference::compute::memory::bytes_in_words;
 use bert_inference::compute::stop_flag::StopFlag;
 use bert_model::BertForPreTraining;
@@ -12,6 +11,7 @@ use bert_storage::Disk;
 use burn::module::Module;
 use serde::Serialize;
 
+use crate::error::Error;
 use crate::evaluation::{EvaluationBatches, evaluate_in};
 use crate::group::Group;
 use crate::initialization::{FreshWeights, InitializationChoice};

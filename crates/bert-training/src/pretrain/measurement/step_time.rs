@@ -5,11 +5,11 @@
 
 use std::time::{Duration, Instant};
 
-use bert_inference::Error;
 use bert_inference::compute::stop_flag::StopFlag;
 use bert_model::BertForPreTraining;
 use serde::{Deserialize, Serialize};
 
+use crate::error::Error;
 use crate::group::Group;
 use crate::optimizer::Optimizer;
 use crate::pretrain::config::BatchShape;
@@ -113,7 +113,7 @@ impl Trial<'_, '_> {
                 started = Instant::now();
             }
             let measured = u64::saturating_sub(step, schedule.warmup);
-            self.group.agree(self.stop.check_before_first_step())?;
+            self.group.agree(self.stop.check().map_err(Error::from))?;
             let is_enough = measured >= schedule.least && Instant::now() >= schedule.until;
             if self.group.value_of_first(Some(is_enough))? {
                 let seconds = started.elapsed().as_secs_f64() / measured as f64;

@@ -1,9 +1,9 @@
 //! Evaluates the weights of a run, and saves the best ones and the average of the last checkpoints.
 
-use bert_inference::Error;
 use bert_model::{BertForPreTraining, LoadPolicy, Snapshot, load_pretrained_weights, named_tensors_to_bytes};
 use burn::module::Module;
 
+use crate::error::Error;
 use crate::evaluation::{Evaluation, EvaluationRecord};
 use crate::pretrain::best_and_average::{AVERAGE, SavedModel, average_last};
 use crate::pretrain::events::PretrainEvent;

@@ -7,18 +7,19 @@ mod evaluation;
 
 use std::path::PathBuf;
 
+use bert_inference::FolderProblem;
 use bert_inference::compute::stop_flag::StopFlag;
-use bert_inference::encoding::model_tokenizer::ModelTokenizer;
 use bert_inference::model_dir::checkpoint::LoaderPosition;
 use bert_inference::model_dir::checkpoint::{
     Checkpoint, CheckpointFolder, SkippedSteps, TrainerState, ValidCheckpoint,
 };
-use bert_inference::{Error, FolderProblem};
 use bert_model::{BertForPreTraining, Snapshot, WEIGHTS, files_except_weights};
 use bert_storage::{Locate, StagedFolder};
 use burn::module::Module;
 use serde::{Deserialize, Serialize};
 
+use crate::data_loader::data_tokenizer;
+use crate::error::Error;
 use crate::evaluation::{Evaluation, EvaluationRecord};
 use crate::group::Group;
 use crate::optimizer::Optimizer;
@@ -81,7 +82,7 @@ impl<'a> RunFiles<'a> {
         found: Option<&ValidCheckpoint>,
     ) -> Result<Self, Error> {
         let logs = RunLogs::open(&folder.folder, step)?;
-        let tokenizer = ModelTokenizer::from_data(inputs.data());
+        let tokenizer = data_tokenizer(inputs.data());
         // A resumed run need not find its --init-checkpoint any more.
         let base = found.map(|found| &found.path).or(inputs.start.folder.as_ref());
         let description = inputs.description(base.map(PathBuf::as_path))?;
@@ -291,7 +292,7 @@ impl<'a> Run<'a> {
         writer.start(self.step, move || {
             weights.check_finite()?;
             let weights = vec![(WEIGHTS, weights)];
-            checkpoints.write(Checkpoint { state, weights, optimizer: states, files }, retention)
+            Ok(checkpoints.write(Checkpoint { state, weights, optimizer: states, files }, retention)?)
         });
         Ok(())
     }

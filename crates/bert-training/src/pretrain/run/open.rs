@@ -3,7 +3,6 @@
 
 use std::path::Path;
 
-use bert_inference::Error;
 use bert_inference::compute::environment::{Invocation, environment_of_run};
 use bert_inference::compute::stop_flag::StopFlag;
 use bert_inference::model_dir::checkpoint::{
@@ -14,6 +13,7 @@ use bert_model::BertForPreTraining;
 use bert_storage::{FileSystem, StagedFolder};
 use serde_json::{Value, json};
 
+use crate::error::Error;
 use crate::group::Group;
 use crate::initialization::FreshWeights;
 use crate::optimizer::Optimizer;

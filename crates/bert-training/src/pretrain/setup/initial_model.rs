@@ -3,11 +3,11 @@
 use std::path::Path;
 
 use bert_data::Nsp;
-use bert_inference::Error;
 use bert_inference::compute::stop_flag::StopFlag;
 use bert_inference::pretrained_heads::{Heads, Pretrained, load_pretraining};
 use bert_model::{Architecture, BertForPreTraining};
 
+use crate::error::Error;
 use crate::initialization::FreshWeights;
 use crate::pretrain::events::PretrainEvent;
 use crate::pretrain::setup::inputs::RunInputs;

@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 use bert_data::{DataSet, Manifest, Nsp, ResolvedConfig};
 use bert_inference::compute::device_rates::product_rate;
 use bert_inference::compute::stop_flag::StopFlag;
-use bert_inference::encoding::model_tokenizer::ModelTokenizer;
 use bert_inference::model_dir::checkpoint::LoaderPosition;
-use bert_inference::{Error, ModelDescription, ModelFiles};
+use bert_inference::{ModelDescription, ModelFiles};
 use bert_model::{Architecture, BertConfig, BertForPreTraining};
 use burn::tensor::Device;
 
-use crate::data_loader::DataLoader;
+use crate::data_loader::{DataLoader, data_tokenizer};
+use crate::error::Error;
 use crate::evaluation::{Evaluation, EvaluationBatches, PartEvaluation, evaluate_in};
 use crate::group::Group;
 use crate::optimizer::Optimizer;
@@ -84,7 +84,7 @@ impl<'a> RunInputs<'a> {
         let eval_sets = open_eval_sets(config)?;
         let start = StartingPoint::resolve(config, &loader, on_event)?;
         for set in &eval_sets {
-            set.loader.check_fits(&start.config, Some(&ModelTokenizer::from_data(loader.data())))?;
+            set.loader.check_fits(&start.config, Some(&data_tokenizer(loader.data())))?;
         }
         let work = Work {
             flops_per_sequence: flops_per_sequence(config, &start.config, &loader.data().manifest().config),

@@ -2,14 +2,15 @@
 
 use std::path::{Path, PathBuf};
 
+use bert_inference::ModelFiles;
 use bert_inference::model_dir::checkpoint::OPTIMIZER;
 use bert_inference::model_dir::encoder_record::weights_digest;
 use bert_inference::model_dir::json_file::exists;
 use bert_inference::model_dir::model_folder::resolve_model_folder;
-use bert_inference::{Error, ModelFiles};
 use bert_model::{BertConfig, WeightsFiles};
 
 use crate::data_loader::DataLoader;
+use crate::error::Error;
 use crate::initialization::named_model;
 use crate::pretrain::config::PretrainConfig;
 use crate::pretrain::events::PretrainEvent;
@@ -80,7 +81,7 @@ fn moments_digest(folder: &Path) -> Result<String, Error> {
              out",
             folder.display()
         );
-        return Err(Error::Configuration { flag: "keep-moments", reason });
+        return Err(Error::configuration("keep-moments", reason));
     }
     Ok(bert_storage::digest_file(&path)?)
 }

@@ -9,10 +9,11 @@ pub mod tail;
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
-use bert_inference::Error;
 use bert_storage::{Durable, StagedFolder};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize};
+
+use crate::error::Error;
 
 /// An append-only log of records with step numbers.
 pub(crate) struct MetricsLog {

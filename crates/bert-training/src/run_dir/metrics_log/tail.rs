@@ -4,8 +4,9 @@ use std::fs::{File, Metadata};
 use std::io::{ErrorKind, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
-use bert_inference::Error;
 use serde::de::DeserializeOwned;
+
+use crate::error::Error;
 
 /// A log of JSON lines, and how far it has been read.
 pub struct LogTail {

@@ -3,7 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use bert_data::make_vocab::{VocabConfig, train_vocabulary};
-use bert_data::{BuildConfig, Error, InputError, InputProblem, Located, Vocabulary, VocabularyProblem};
+use bert_data::{
+    BuildConfig, Error, InputProblem, InputsError, Located, TextError, Vocabulary, VocabularyProblem,
+};
 
 use crate::builder::errors::{World, assert_says};
 use crate::support::small_text;
@@ -14,7 +16,7 @@ fn bad_inputs_are_named() {
     let with = |input: Vec<PathBuf>| BuildConfig { input, ..world.config.clone() };
     let inside = |name: &str| world.folder.path().join(name);
     let text = world.config.input[0].clone();
-    assert!(matches!(world.fails(&with(vec![]), 2, &["no input"]), Error::Input(InputError::NoneNamed)));
+    assert!(matches!(world.fails(&with(vec![]), 2, &["no input"]), Error::Inputs(InputsError::NoneNamed)));
     let missing = world.fails(&with(vec![text.clone(), inside("missing.txt")]), 2, &["missing.txt"]);
     assert!(matches!(missing, Error::InputFile(Located { problem: InputProblem::Missing, .. })));
     let nothing = world.fails(&with(vec![inside("*.nothing")]), 2, &["*.nothing"]);
@@ -37,10 +39,10 @@ fn bad_inputs_are_named() {
     for content in [&b""[..], b"\n\n  \n", b"\xe2\x80\x8b\n"] {
         let error =
             world.fails(&with(vec![world.file("blank.txt", content)]), 3, &["1 file(s)", "no tokens"]);
-        assert!(matches!(error, Error::Input(InputError::NoText { .. })));
+        assert!(matches!(error, Error::Text(TextError::NoText { .. })));
     }
     let one = world.fails(&with(vec![world.file("one.txt", b"the cat sat\n")]), 3, &["1 sentence(s)"]);
-    assert!(matches!(one, Error::Input(InputError::NoInstances { .. })));
+    assert!(matches!(one, Error::Text(TextError::NoInstances { .. })));
 }
 
 #[test]
@@ -83,8 +85,9 @@ fn damaged_inputs_are_named() {
 #[test]
 fn bad_vocabularies_are_named() {
     let world = World::new();
-    let vocabulary =
-        |content: &[u8]| Vocabulary::from_bytes(content.to_vec(), Path::new("v.txt")).unwrap_err();
+    let vocabulary = |content: &[u8]| {
+        Error::from(Vocabulary::from_bytes(content.to_vec(), Path::new("v.txt")).unwrap_err())
+    };
     assert_says(&vocabulary(b""), 3, &["v.txt", "empty"]);
     for missing in ["[UNK]", "[CLS]", "[SEP]", "[MASK]"] {
         let tokens = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the"]

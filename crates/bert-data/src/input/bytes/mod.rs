@@ -1,7 +1,0 @@
-//! Readers of bytes: decompression, ranges of a file, the encoding, a limit for the parsers of other crates.
-
-pub(crate) mod decompress;
-pub(crate) mod file_range;
-pub(super) mod limited;
-pub(crate) mod range_digest;
-pub(super) mod utf16;

@@ -1,0 +1,112 @@
+//! Finds the file of a split in a folder and reads its examples.
+//!
+//! | format | function | file |
+//! |---|---|---|
+//! | GLUE, SICK, SNLI: tab-separated; minBERT: `LABEL \|\|\| TEXT` | [`read_file`] | `glue_tsv.rs` |
+//! | SWAG: comma-separated | [`read_file`] | `swag.rs` |
+//! | custom table in CSV, TSV, JSON or Parquet | [`crate::table::describe`], [`read_file`] | `table/` |
+//! | SQuAD: JSON | [`read_questions`](squad::read_questions) | `squad.rs` |
+//! | CoNLL: one word a line | [`read_sentences`](conll::read_sentences) | `conll.rs` |
+//!
+//! `lines.rs` opens untrusted files for all of them. [`bert_text::table`] splits them into lines and rows.
+//!
+//! Texts are kept exactly as in the file, including the trailing blanks in SST-2; tokenizers drop those.
+
+mod columns;
+pub mod conll;
+mod glue_tsv;
+mod lines;
+mod missing_label;
+mod new_texts;
+pub mod squad;
+mod swag;
+mod table;
+
+pub use columns::TextColumns;
+pub use glue_tsv::text_columns;
+pub use lines::read_lines;
+pub use missing_label::{ExampleFile, LabelUse};
+pub use new_texts::{NewTexts, STANDARD_INPUT, TextLines};
+pub use table::{
+    DescribedTable, TableExamples, TableLabels, TableOptions, TextRow, column_names,
+    describe as describe_table, table_examples,
+};
+
+use std::path::Path;
+
+use bert_storage::Locate;
+
+use bert_tasks::Kind;
+use bert_tasks::Task;
+use bert_tasks::{Example, Split, SplitFile};
+use bert_tasks::{TaskError, TaskProblem};
+
+use crate::glue_tsv::RowReader;
+use crate::lines::{exists, for_each_line};
+use crate::swag::read_swag;
+use crate::table::{find_table, read_table};
+
+/// Finds the file of a split in `dir`, or in the task's own folder within it (`dir/RTE`). Official files take
+/// precedence over samples.
+///
+/// # Errors
+/// [`TaskError::NoSuchSplit`] when the task does not have the split, [`TaskProblem::MissingSplit`] when the file does
+/// not exist, [`TaskProblem::Io`] when the system cannot tell.
+pub fn find_split(task: &Task, dir: &Path, split: Split) -> Result<SplitFile, TaskError> {
+    let spec = task.spec();
+    if matches!(task, Task::Table(_)) && matches!(split, Split::Train | Split::Dev | Split::Test) {
+        return find_table(task, dir, split);
+    }
+    if !spec.has_split(split) {
+        return Err(TaskError::NoSuchSplit { task: task.clone(), split });
+    }
+    if dir.is_file() {
+        let tried = spec.file_names(split).map(String::from).collect();
+        return Err(TaskProblem::NotAFolder { task: task.clone(), tried }.located(dir).into());
+    }
+    let mut tried = Vec::new();
+    let official = spec.file_names(split).map(|name| (name, false));
+    for (name, is_sample) in official.chain(spec.sample_file_name(split).map(|name| (name, true))) {
+        for relative in [name.to_string(), format!("{}/{name}", spec.folder)] {
+            let path = dir.join(&relative);
+            if exists(&path)? {
+                return Ok(SplitFile { path, is_sample });
+            }
+            tried.push(relative);
+        }
+    }
+    Err(TaskProblem::MissingSplit { task: task.clone(), split, tried }.located(dir).into())
+}
+
+/// Reads a file of the task. Without `has_labels`, as in a file to predict, a label column is optional and ignored.
+///
+/// # Errors
+/// As [`read_examples`].
+pub fn read_file(task: &Task, path: &Path, has_labels: bool) -> Result<Vec<Example>, TaskError> {
+    let labels = if has_labels { LabelUse::Required } else { LabelUse::Ignored };
+    Ok(read_examples(task, path, labels)?.examples)
+}
+
+/// Reads a file of the task, with a rule for its labels.
+///
+/// # Errors
+/// [`TaskError::NotLabelled`]; any deviation of the file from the task's format, with its line; see [`TaskError`].
+pub fn read_examples(task: &Task, path: &Path, labels: LabelUse) -> Result<ExampleFile<Example>, TaskError> {
+    if let Some(columns) = task.table_columns() {
+        return read_table(task, columns, path, labels);
+    }
+    if matches!(task.spec().kind, Kind::Spans { .. } | Kind::Tags) {
+        return Err(TaskError::NotLabelled(task.clone()));
+    }
+    if task.spec().choices > 0 {
+        return read_swag(task, path, labels);
+    }
+    let mut reader = RowReader::new(task, labels);
+    let mut examples = Vec::new();
+    for_each_line(path, |_, text| {
+        examples.extend(reader.line(text)?);
+        Ok(())
+    })?;
+    let without_label = reader.without_label;
+    ExampleFile { examples, without_label, misplaced: 0 }.non_empty(path)
+}

@@ -1,0 +1,359 @@
+//! Reads the rows of a table in CSV, TSV, JSON or Parquet: texts and labels, as text. The file extension determines the
+//! format.
+
+use std::path::Path;
+
+use bert_storage::Locate;
+use bert_text::table::{ColumnPlace, RowValues, TextFormat, value_at};
+use serde_json::{Map, Value};
+
+use super::normalize_label::normalize_label;
+use bert_tasks::Columns;
+use bert_tasks::{TaskError, TaskProblem, json_type};
+
+use crate::glue_tsv::{ColumnIndices, check_column_count, table_column};
+use crate::lines::{open_table, unreadable};
+use crate::missing_label::{ExampleFile, LabelUse, is_missing, is_missing_class};
+
+/// File extensions to search for in a folder.
+pub(super) const TABLE_FORMATS: [&str; 6] = ["csv", "tsv", "jsonl", "ndjson", "json", "parquet"];
+
+/// The kind of a table's labels.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum TableLabels<'a> {
+    /// Classes; if empty, the labels of the training file, sorted.
+    Classes(&'a [String]),
+    /// Scores.
+    Scores,
+}
+
+/// One row.
+#[derive(Debug, PartialEq)]
+pub(super) struct Row {
+    /// Its line, or its number from 1 in a Parquet file.
+    pub line: u64,
+    pub text_a: String,
+    pub text_b: Option<String>,
+    /// The normalized label ([`normalize_label`]), if the column exists and has a value.
+    pub label: Option<String>,
+    /// The label as written in the file.
+    pub written: Option<String>,
+}
+
+/// Names and labels of the rows to read.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct RowRules<'a> {
+    pub columns: Columns<'a>,
+    /// The kind of the labels, with the known classes.
+    pub labels: TableLabels<'a>,
+    /// Whether a row may lack a label.
+    pub label_use: LabelUse,
+}
+
+impl RowRules<'_> {
+    /// Returns the normalized label of a row. A known class is a label, even if it is a mark of a missing one.
+    ///
+    /// # Errors
+    /// [`TaskProblem::MissingLabel`].
+    pub(super) fn label(&self, written: &str) -> Result<String, TaskProblem> {
+        let label = normalize_label(written);
+        let is_known = |known: &[String]| known.iter().any(|class| normalize_label(class) == label);
+        let missing = match self.labels {
+            TableLabels::Classes(known) => is_missing_class(&label) && !is_known(known),
+            TableLabels::Scores => is_missing(&label),
+        };
+        if missing {
+            let may_be_class = self.labels != TableLabels::Scores;
+            return Err(TaskProblem::MissingLabel { label, may_be_class });
+        }
+        Ok(label)
+    }
+}
+
+/// Returns the names of a table's columns, or the keys of its first JSON object.
+///
+/// # Errors
+/// [`TaskProblem::UnknownTableFormat`]; when the beginning of the file cannot be read.
+pub fn column_names(path: &Path) -> Result<Vec<String>, TaskError> {
+    let format = TextFormat::from_path(path);
+    if format == TextFormat::Text {
+        return Err(TaskProblem::UnknownTableFormat.located(path).into());
+    }
+    let mut reader = open_table(path, format)?;
+    if let Some(header) = reader.header().map_err(unreadable)? {
+        return Ok(header.names);
+    }
+    Ok(match reader.next_row().map_err(unreadable)?.map(|row| row.values) {
+        Some(RowValues::Object(object)) => object.keys().cloned().collect(),
+        _ => Vec::new(),
+    })
+}
+
+/// Reads all rows of a file.
+pub(super) fn read_rows(path: &Path, rules: RowRules<'_>) -> Result<ExampleFile<Row>, TaskError> {
+    let format = TextFormat::from_path(path);
+    if format == TextFormat::Text {
+        return Err(TaskProblem::UnknownTableFormat.located(path).into());
+    }
+    let mut reader = open_table(path, format)?;
+    let rows = ExampleFile { examples: Vec::new(), without_label: 0, misplaced: 0 };
+    let mut table = Table { rules, separator: reader.separator(), positions: None, rows };
+    if let Some(header) = reader.header().map_err(unreadable)? {
+        let found =
+            table.find_columns(&header.names).map_err(|problem| problem.at_line(path, header.line))?;
+        reader.select(&found.selected, found.first_row_is_header).map_err(unreadable)?;
+        table.positions = Some(found.indices);
+    }
+    while let Some(row) = reader.next_row().map_err(unreadable)? {
+        let added = match &row.values {
+            RowValues::Fields(fields) => table.fields(row.line, fields),
+            RowValues::Object(object) => table.object(row.line, object),
+        };
+        added.map_err(|problem| problem.at_line(path, row.line))?;
+    }
+    table.rows.non_empty(path)
+}
+
+struct Table<'a> {
+    rules: RowRules<'a>,
+    /// The word for the separator of the fields.
+    separator: &'static str,
+    /// The columns of a table with a header.
+    positions: Option<ColumnIndices>,
+    rows: ExampleFile<Row>,
+}
+
+/// The columns found in the first row.
+struct FoundColumns {
+    indices: ColumnIndices,
+    selected: Vec<usize>,
+    first_row_is_header: bool,
+}
+
+impl Table<'_> {
+    /// Finds the columns in the first row.
+    fn find_columns(&self, header: &[String]) -> Result<FoundColumns, TaskProblem> {
+        let Columns { text_a, text_b, label } = self.rules.columns;
+        let label = table_column(header, label);
+        let text_a = table_column(header, text_a)?;
+        let text_b = text_b.map(|name| table_column(header, name)).transpose()?;
+        let label = if self.rules.label_use.are_read() { Some(label?) } else { label.ok() };
+        let places: Vec<ColumnPlace> = [Some(text_a), text_b, label].into_iter().flatten().collect();
+        Ok(FoundColumns {
+            indices: ColumnIndices {
+                columns: header.len(),
+                index: None,
+                text_a: text_a.index,
+                text_b: text_b.map(|place| place.index),
+                label: label.map(|place| place.index),
+            },
+            selected: places.iter().map(|place| place.index).collect(),
+            first_row_is_header: places.iter().all(|place| place.first_row_is_header),
+        })
+    }
+
+    /// Adds a row of separated values or of Parquet.
+    fn fields(&mut self, line: u64, fields: &[Option<String>]) -> Result<(), TaskProblem> {
+        let Some(positions) = self.positions else { return Ok(()) };
+        check_column_count(fields.len(), positions.columns, self.separator)?;
+        let value = |at: usize| fields[at].as_deref();
+        let text_b = positions.text_b.and_then(value);
+        let label = positions.label.and_then(value);
+        self.row(line, value(positions.text_a), text_b, label)
+    }
+
+    /// Adds a JSON object.
+    fn object(&mut self, line: u64, object: &Map<String, Value>) -> Result<(), TaskProblem> {
+        let Columns { text_a, text_b, label } = self.rules.columns;
+        let text = |name: &str| match value_at(object, name) {
+            None | Some(Value::Null) => Ok(None),
+            Some(Value::String(text)) => Ok(Some(text.as_str())),
+            Some(other) => Err(wrong(name, json_type(other), "a text")),
+        };
+        let label = match value_at(object, label) {
+            None | Some(Value::Null) => None,
+            Some(Value::String(label)) => Some(label.clone()),
+            // Other whole numbers of this size are read as the same number.
+            Some(Value::Number(number)) if number.is_f64() && number.as_f64() >= Some(MAX_EXACT) => {
+                return Err(wrong(label, "a number that is too large to be exact", "a text in quotes"));
+            }
+            Some(value @ (Value::Number(_) | Value::Bool(_))) => Some(value.to_string()),
+            Some(_) => return Err(wrong(label, "a list or an object", LABEL)),
+        };
+        let text_a = text(text_a)?;
+        let text_b = text_b.map(text).transpose()?.flatten();
+        self.row(line, text_a, text_b, label.as_deref())
+    }
+
+    /// Adds a row from its values.
+    fn row(
+        &mut self,
+        line: u64,
+        text_a: Option<&str>,
+        text_b: Option<&str>,
+        label: Option<&str>,
+    ) -> Result<(), TaskProblem> {
+        let Columns { text_a: name_a, text_b: name_b, .. } = self.rules.columns;
+        let text_a = filled(text_a, name_a, "a text")?;
+        if let (Some(name_b), None) = (name_b, text_b) {
+            return Err(wrong(name_b, "missing", "a text"));
+        }
+        let found = self.rules.label(label.unwrap_or_default());
+        let found = if self.rules.label_use.are_read() {
+            let Some(found) = self.rules.label_use.unless_left_out(found)? else {
+                self.rows.without_label += 1;
+                return Ok(());
+            };
+            Some(found)
+        } else {
+            found.ok()
+        };
+        let owned = |text: Option<&str>| text.map(str::to_string);
+        let text_a = text_a.to_string();
+        let text_b = owned(text_b);
+        self.rows.examples.push(Row { line, text_a, text_b, label: found, written: owned(label) });
+        Ok(())
+    }
+}
+
+/// Returns a value that must be present and not blank.
+fn filled<'a>(value: Option<&'a str>, column: &str, expected: &'static str) -> Result<&'a str, TaskProblem> {
+    match value {
+        None => Err(wrong(column, "missing", expected)),
+        Some(text) if text.trim().is_empty() => Err(wrong(column, "empty", expected)),
+        Some(text) => Ok(text),
+    }
+}
+
+fn wrong(column: &str, found: &'static str, expected: &'static str) -> TaskProblem {
+    TaskProblem::WrongValue { column: column.to_string(), found, expected }
+}
+
+const LABEL: &str = "a label";
+/// Numbers of JSON from here on may be rounded.
+const MAX_EXACT: f64 = (1u64 << 53) as f64;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PAIR: Columns<'static> = Columns { text_a: "text", text_b: Some("other"), label: "label" };
+    const SINGLE: Columns<'static> = Columns { text_b: None, ..PAIR };
+
+    fn rows(name: &str, text: &str, columns: Columns<'_>, labelled: bool) -> Result<Vec<Row>, String> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        let labels = TableLabels::Classes(&[]);
+        let label_use = if labelled { LabelUse::Required } else { LabelUse::Ignored };
+        read_rows(&path, RowRules { columns, labels, label_use })
+            .map(|file| file.examples)
+            .map_err(|error| error.to_string().replace(&format!("{}/", folder.path().display()), ""))
+    }
+
+    fn row(line: u64, text_a: &str, text_b: Option<&str>, label: Option<&str>) -> Row {
+        let owned = |text: Option<&str>| text.map(str::to_string);
+        Row { line, text_a: text_a.into(), text_b: owned(text_b), label: owned(label), written: owned(label) }
+    }
+
+    #[test]
+    fn every_text_format_gives_the_same_rows() {
+        let tables = [
+            ("a.csv", "label,id,text,other\nyes,1,\"a, \"\"b\"\"\",c\nno,2,d,e\n"),
+            ("a.TSV", "text\tlabel\tother\na, \"b\"\tyes\tc\nd\tno\te\n"),
+            (
+                "a.jsonl",
+                "{\"text\": \"a, \\\"b\\\"\", \"other\": \"c\", \"label\": \"yes\"}\n\
+                 {\"label\": \"no\", \"other\": \"e\", \"text\": \"d\", \"x\": [1]}\n",
+            ),
+        ];
+        for (name, text) in tables {
+            let found = rows(name, text, PAIR, true).unwrap();
+            let texts: Vec<_> = found
+                .iter()
+                .map(|row| (row.text_a.as_str(), row.text_b.as_deref(), row.label.as_deref()))
+                .collect();
+            assert_eq!(texts, [("a, \"b\"", Some("c"), Some("yes")), ("d", Some("e"), Some("no"))], "{name}");
+        }
+    }
+
+    #[test]
+    fn labels_are_optional_for_prediction() {
+        assert_eq!(rows("a.csv", "text\na\n", SINGLE, false).unwrap(), [row(2, "a", None, None)]);
+        let numbers =
+            "{\"text\": \"a\", \"label\": 1}\n{\"text\": \"b\", \"label\": true}\n{\"text\": \"c\"}\n";
+        assert_eq!(
+            rows("a.ndjson", numbers, SINGLE, false).unwrap(),
+            [row(1, "a", None, Some("1")), row(2, "b", None, Some("true")), row(3, "c", None, None),]
+        );
+    }
+
+    const NO_LABEL: &str = ":2: there is no label here; --skip-unlabelled leaves such examples out";
+
+    fn check_error(name: &str, text: &str, message: &str) {
+        assert_eq!(rows(name, text, SINGLE, true), Err(format!("{name}{message}")));
+    }
+
+    #[test]
+    fn invalid_separated_rows_are_errors() {
+        let missing =
+            ":1: no column \"label\" in the header (columns here: text, labels; did you mean `labels`?)";
+        check_error("a.csv", "text,labels\na,1\n", missing);
+        let few = ":3: 1 comma-separated columns, expected 2 as in the first row";
+        check_error("a.csv", "text,label\na,1\nb\n", few);
+        let many = ":2: 3 tab-separated columns, expected 2 as in the first row";
+        check_error("a.tsv", "text\tlabel\na\t1\t2\n", many);
+        check_error("a.csv", "text,label\na,\n", NO_LABEL);
+        check_error("a.csv", "text,label\n ,1\n", ":2: \"text\" is empty, expected a text");
+        let twice = ":1: two columns are named \"text\"; rename one of them";
+        check_error("a.csv", "text,label,text\na,1,b\n", twice);
+        check_error("a.csv", "text,label\n", ": this file has no examples");
+        let format = ": the name of a table must end in .csv, .tsv, .jsonl, .ndjson, .json or .parquet";
+        check_error("a.xlsx", "", format);
+        let missing = rows("a.csv", "text,label\na,1\n", PAIR, true).unwrap_err();
+        assert!(missing.contains("no column \"other\""), "{missing}");
+    }
+
+    #[test]
+    fn missing_labels_are_never_classes() {
+        let read = |name: &str, text: &str, labels, skips| {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join(name);
+            std::fs::write(&path, text).unwrap();
+            let label_use = LabelUse::for_labelled(skips);
+            let rules = RowRules { columns: SINGLE, labels, label_use };
+            let rows = read_rows(&path, rules).map_err(|error| error.to_string());
+            rows.map(|rows| rows.examples.into_iter().map(|row| row.label.unwrap()).collect::<Vec<_>>())
+        };
+        let classes = TableLabels::Classes(&[]);
+        for missing in ["-1", "-1.0", "nan", "NA", "n/a", "None", "null", "<NA>", "N/A"] {
+            let text = format!("text,label\na,0\nb,{missing}\nc,1\n");
+            let error = read("a.csv", &text, classes, false).unwrap_err();
+            assert!(error.contains("a.csv:3: the label") && error.contains("--skip-unlabelled"), "{error}");
+            assert_eq!(read("a.csv", &text, classes, true).unwrap(), ["0", "1"]);
+        }
+        let json = "{\"text\": \"a\", \"label\": 0}\n{\"text\": \"b\", \"label\": null}\n{\"text\": \"c\", \"label\": -1}\n";
+        assert_eq!(read("a.jsonl", json, classes, true).unwrap(), ["0"]);
+        assert!(read("a.jsonl", json, classes, false).unwrap_err().ends_with(NO_LABEL));
+        // A given class is a class, and a score may be negative.
+        let moods = ["-1", "0", "1"].map(String::from);
+        let text = "text,label\na,0\nb,-1\nc,\n";
+        assert_eq!(read("a.csv", text, TableLabels::Classes(&moods), true).unwrap(), ["0", "-1"]);
+        assert_eq!(read("a.csv", text, TableLabels::Scores, true).unwrap(), ["0", "-1"]);
+    }
+
+    #[test]
+    fn invalid_json_rows_are_errors() {
+        let second = "{\"text\": \"a\", \"label\": 1}\n{\"text\": \"a\"}\n";
+        check_error("a.jsonl", second, NO_LABEL);
+        let large = ":1: \"label\" is a number that is too large to be exact, expected a text in quotes";
+        check_error("a.jsonl", &format!("{{\"text\": \"a\", \"label\": {}}}\n", "1".repeat(42)), large);
+        let number = ":1: \"text\" is a number, expected a text";
+        check_error("a.jsonl", "{\"text\": 5, \"label\": 1}\n", number);
+        check_error("a.jsonl", "{\"label\": 1}\n", ":1: \"text\" is missing, expected a text");
+        let list = ":1: \"label\" is a list or an object, expected a label";
+        check_error("a.jsonl", "{\"text\": \"a\", \"label\": [1]}\n", list);
+        let error = rows("a.jsonl", "text\n", SINGLE, true).unwrap_err();
+        assert!(error.starts_with("a.jsonl:1: not a JSON object: "), "{error}");
+    }
+}

@@ -1,0 +1,14 @@
+//! Reads whole files through the public interface: small ones with the quirks of each format, and the published ones.
+
+mod formats;
+mod real_data;
+
+use std::path::Path;
+
+use bert_task_files::{find_split, read_file};
+use bert_tasks::{Example, Split, Task, TaskError};
+
+/// Reads a split of a data folder, with labels if the published file has valid ones.
+fn read_split(task: &Task, dir: &Path, split: Split) -> Result<Vec<Example>, TaskError> {
+    read_file(task, &find_split(task, dir, split)?.path, task.spec().has_labels(split))
+}

@@ -1,0 +1,272 @@
+//! Reads a file as blocks of whole lines, decompressed, in bounded memory.
+
+use std::io::{self, BufRead};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::bytes::decompress::Source;
+use super::bytes::file_range::{DocumentEnd, FileRange, RangeDigests, SharedRange};
+use super::json::values::JsonValues;
+use super::wikitext::Wiki;
+use super::{BLOCK, Format, InputEntry, MAX_LINE_BYTES};
+use crate::error::{Error, InputProblem, Locate, Result};
+use crate::forms::form::Form;
+use crate::forms::text::FormCounts;
+use crate::forms::{Converted, SharedCounts};
+use crate::reading::recorded_name;
+use crate::recognize::known_format::reject_known_format;
+use crate::threads::lock;
+
+/// Decompressed size in bytes from which the expansion ratio is checked.
+const GROWN: u64 = 64 << 20;
+/// Maximum expansion ratio of a larger text: text compresses 3 to 20 times, a decompression bomb a thousand times.
+const GROWTH: u64 = 500;
+
+/// Whole lines of one file, where every line but a file's last ends in `\n`; or whole rows of Parquet, CSV or TSV.
+#[derive(Clone, Debug, Default)]
+pub struct Block {
+    /// Index of the file in the list of inputs.
+    pub file: usize,
+    /// Format of the file.
+    pub format: Format,
+    /// The number of the block's first line or row in its file, counted from 1.
+    pub first_line: u64,
+    /// The lines, or the rows' texts one after another.
+    pub bytes: Vec<u8>,
+    /// For a table: the end of each row's text in `bytes`.
+    pub row_ends: Vec<usize>,
+    /// For Parquet: the null rows, ascending, counted from 0 in this block.
+    pub null_rows: Vec<usize>,
+    /// For Parquet: whether each row is a list of sentences, which are the lines of its text.
+    pub lists: bool,
+    /// For a dump: the wiki in its header.
+    pub wiki: Option<Arc<Wiki>>,
+    /// Whether the file ends with this block. A file's last block may be empty.
+    pub ends_file: bool,
+}
+
+impl Block {
+    /// Iterates over the lines without their `\n`, with their numbers.
+    pub fn lines(&self) -> impl Iterator<Item = (u64, &[u8])> {
+        let mut rest = self.bytes.as_slice();
+        let mut number = self.first_line;
+        std::iter::from_fn(move || {
+            if rest.is_empty() {
+                return None;
+            }
+            let (line, after) = match rest.iter().position(|&byte| byte == b'\n') {
+                Some(end) => (&rest[..end], &rest[end + 1..]),
+                None => (rest, &rest[rest.len()..]),
+            };
+            rest = after;
+            number += 1;
+            Some((number - 1, line))
+        })
+    }
+
+    /// Iterates over the rows of a table: their numbers and texts, `None` for a null row.
+    pub fn rows(&self) -> impl Iterator<Item = (u64, Option<&[u8]>)> {
+        let starts = std::iter::once(0).chain(self.row_ends.iter().copied());
+        let mut nulls = self.null_rows.iter().peekable();
+        starts.zip(&self.row_ends).enumerate().map(move |(row, (start, &end))| {
+            let text = nulls.next_if_eq(&&row).is_none().then(|| &self.bytes[start..end]);
+            (self.first_line + row as u64, text)
+        })
+    }
+}
+
+/// The bytes that a reader reads.
+enum Origin {
+    /// A whole file.
+    File(Source),
+    /// A range of a file. A reader of a range never ends its file: the statistics of all ranges are added up first.
+    Range(SharedRange),
+}
+
+/// Reader of one file, or of a range of it, as blocks.
+pub struct BlockReader {
+    path: PathBuf,
+    file: usize,
+    format: Format,
+    origin: Origin,
+    text: Box<dyn BufRead + Send>,
+    next_line: u64,
+    text_bytes: u64,
+    done: bool,
+    /// Counts of the conversion, if the file has a form that is converted.
+    counts: Option<SharedCounts>,
+}
+
+impl BlockReader {
+    /// Opens a file of lines, plain or compressed; `file` is its index in the list.
+    ///
+    /// # Errors
+    /// The errors of opening and decompressing a file; [`InputProblem::KnownFormat`] for a file that is not text,
+    /// whether compressed or not.
+    pub fn open(path: &Path, file: usize, format: Format) -> Result<Self> {
+        let source = Source::open(path)?;
+        reject_known_format(path, &source.head, source.compression)?;
+        Ok(Self::new(path, file, format, source))
+    }
+
+    /// Returns a reader of the lines of an open file.
+    pub(super) fn new(path: &Path, file: usize, format: Format, mut source: Source) -> Self {
+        let text = source.take_text();
+        Self::from_text(path, file, format, Origin::File(source), text)
+    }
+
+    fn from_text(
+        path: &Path,
+        file: usize,
+        format: Format,
+        origin: Origin,
+        text: Box<dyn BufRead + Send>,
+    ) -> Self {
+        let path = path.to_owned();
+        Self { path, file, format, origin, text, next_line: 1, text_bytes: 0, done: false, counts: None }
+    }
+
+    /// Opens a range of a file. Its lines are counted from 1.
+    ///
+    /// # Errors
+    /// [`Error::Storage`](crate::Error::Storage).
+    pub(super) fn open_range(path: &Path, file: usize, range: FileRange) -> Result<Self> {
+        let (shared, text) = SharedRange::open(path, range)?;
+        let format = match range.document_end {
+            DocumentEnd::BlankLine => Format::Text,
+            DocumentEnd::LineEnd => Format::Jsonl,
+        };
+        Ok(Self::from_text(path, file, format, Origin::Range(shared), text))
+    }
+
+    /// Returns a reader of the values of an open JSON file, one value per line.
+    pub(super) fn from_values(path: &Path, file: usize, source: Source) -> Self {
+        let mut reader = Self::new(path, file, Format::Jsonl, source);
+        reader.text = Box::new(JsonValues::new(reader.text));
+        reader
+    }
+
+    /// Returns a reader of a file in a form that is converted to lines of text.
+    pub(super) fn with_form(path: &Path, file: usize, source: Source, form: Form) -> Self {
+        let mut reader = Self::new(path, file, Format::from_form(&form), source);
+        let (text, counts) = Converted::new(form, reader.text, MAX_LINE_BYTES);
+        reader.text = Box::new(text);
+        reader.counts = Some(counts);
+        reader
+    }
+
+    /// Returns the counts of the conversion, if the file has a form that is converted; valid after the last block.
+    pub(super) fn form_counts(&self) -> Option<FormCounts> {
+        self.counts.as_ref().map(|counts| lock(counts).clone())
+    }
+
+    /// Returns the next block, or `None` after the last block of the file.
+    ///
+    /// # Errors
+    /// [`Error::Storage`](crate::Error::Storage), [`InputProblem::CorruptCompression`], [`InputProblem::LineTooLong`] or
+    /// [`InputProblem::Bomb`].
+    pub fn next_block(&mut self) -> Result<Option<Block>> {
+        if self.done {
+            return Ok(None);
+        }
+        let mut bytes = Vec::with_capacity(BLOCK + BLOCK / 4);
+        let mut lines = 0;
+        // Start of the current line.
+        let mut line_start = 0;
+        let mut line_is_open = false;
+        while bytes.len() < BLOCK || line_is_open {
+            let available = match self.text.fill_buf() {
+                Ok([]) => {
+                    self.done = true;
+                    break;
+                }
+                Ok(available) => available,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => return Err(self.damaged(error)),
+            };
+            // Stop at the first line end after the block size, so that a block ends with a line.
+            let room = BLOCK.saturating_sub(bytes.len()).min(available.len());
+            let end = available[room..].iter().position(|&byte| byte == b'\n').map(|at| room + at + 1);
+            let taken = &available[..end.unwrap_or(available.len())];
+            lines += taken.iter().filter(|&&byte| byte == b'\n').count() as u64;
+            if let Some(last) = taken.iter().rposition(|&byte| byte == b'\n') {
+                line_start = bytes.len() + last + 1;
+            }
+            bytes.extend_from_slice(taken);
+            line_is_open = taken.last() != Some(&b'\n');
+            let length = taken.len();
+            self.text.consume(length);
+            if bytes.len() - line_start > MAX_LINE_BYTES {
+                let line = self.next_line + lines;
+                return Err(InputProblem::LineTooLong(MAX_LINE_BYTES).at_line(&self.path, line).into());
+            }
+        }
+        self.text_bytes += bytes.len() as u64;
+        if let Origin::File(Source { compression: Some(format), .. }) = &self.origin {
+            reject_bomb(&self.path, format, self.text_bytes, self.bytes_read())?;
+        }
+        let first_line = self.next_line;
+        self.next_line += lines + u64::from(bytes.last().is_some_and(|&byte| byte != b'\n'));
+        let ends_file = self.done && matches!(self.origin, Origin::File(_));
+        let format = self.format;
+        Ok(Some(Block { file: self.file, format, first_line, bytes, ends_file, ..Block::default() }))
+    }
+
+    fn damaged(&self, error: io::Error) -> Error {
+        match &self.origin {
+            Origin::File(source) => source.damaged(&self.path, error),
+            Origin::Range(_) => Error::io("read", &self.path)(error),
+        }
+    }
+
+    pub(super) fn format(&self) -> Format {
+        self.format
+    }
+
+    /// Returns the manifest entry of the file; valid after the last block. The entry of a range has no digest.
+    pub fn entry(&self) -> InputEntry {
+        InputEntry {
+            path: recorded_name(&self.path),
+            bytes: self.bytes_read(),
+            format: self.format,
+            lines: self.next_line - 1,
+            dump: None,
+            blake3: match &self.origin {
+                Origin::File(source) => source.digest(),
+                Origin::Range(_) => String::new(),
+            },
+        }
+    }
+
+    /// Returns the digests of a range; valid after the last block.
+    pub(super) fn range_digests(&self) -> Option<RangeDigests> {
+        match &self.origin {
+            Origin::File(_) => None,
+            Origin::Range(range) => Some(range.digests()),
+        }
+    }
+
+    /// Returns the number of bytes read from disk so far.
+    pub fn bytes_read(&self) -> u64 {
+        match &self.origin {
+            Origin::File(source) => source.bytes_read(),
+            Origin::Range(range) => range.bytes_read(),
+        }
+    }
+
+    /// Returns the number of ignored bytes after the compressed data.
+    pub(super) fn ignored(&self) -> u64 {
+        match &self.origin {
+            Origin::File(source) => source.ignored(),
+            Origin::Range(_) => 0,
+        }
+    }
+}
+
+/// Rejects a file of `compressed` bytes whose decompressed size exceeds the maximum expansion ratio.
+pub(crate) fn reject_bomb(path: &Path, format: &'static str, text: u64, compressed: u64) -> Result<()> {
+    if text > GROWN && text / GROWTH > compressed {
+        return Err(InputProblem::Bomb { format, text, compressed }.located(path).into());
+    }
+    Ok(())
+}

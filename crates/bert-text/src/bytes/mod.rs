@@ -1,0 +1,7 @@
+//! Readers of bytes: decompression, ranges of a file, the encoding, a limit for the parsers of other crates.
+
+pub mod decompress;
+pub mod file_range;
+pub(super) mod limited;
+pub mod range_digest;
+pub(super) mod utf16;

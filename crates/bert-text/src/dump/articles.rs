@@ -1,0 +1,83 @@
+//! Reads the articles of a dump or of WikiExtractor's output as rows.
+
+use std::sync::Arc;
+
+use super::doc_tags::{DocError, DocTags};
+use super::xml::Dump;
+use crate::bytes::decompress::Source;
+use crate::error::{Error, InputProblem, Locate, Result};
+use crate::recognize::Articles as Kind;
+use crate::row_blocks::{NextRow, RowFile, RowSource};
+use crate::wikitext::Wiki;
+use crate::{DumpPages, Format};
+
+/// Maximum number of articles per block.
+const ROWS: usize = 1 << 12;
+
+/// Articles; a row of a dump is wikitext, a row of WikiExtractor's output is plain text.
+pub(crate) struct ArticleRows(Articles);
+
+enum Articles {
+    Dump(Box<Dump>),
+    DocTags(DocTags),
+}
+
+impl ArticleRows {
+    /// Returns the articles of an open dump, or of other output with `<doc>` tags.
+    pub(crate) fn new(source: &mut Source, kind: Kind) -> Self {
+        Self(match kind {
+            Kind::WikiDump => Articles::Dump(Box::new(Dump::new(source))),
+            Kind::DocTags => Articles::DocTags(DocTags::new(source)),
+        })
+    }
+}
+
+/// Returns the error for a problem with a dump; damaged compressed data comes through the XML parser.
+fn failed(file: &RowFile, problem: InputProblem) -> Error {
+    match problem {
+        InputProblem::DumpXml { source: quick_xml::Error::Io(error), .. } => {
+            file.damaged(std::io::Error::new(error.kind(), error.to_string()))
+        }
+        problem => problem.located(&file.path).into(),
+    }
+}
+
+impl RowSource for ArticleRows {
+    fn next_row(&mut self, file: &RowFile, into: &mut Vec<u8>) -> Result<NextRow> {
+        match &mut self.0 {
+            Articles::Dump(dump) => dump.next_article(into).map_err(|problem| failed(file, problem)),
+            Articles::DocTags(documents) => match documents.next_document(into) {
+                Ok(true) => Ok(NextRow::Row),
+                Ok(false) => Ok(NextRow::End),
+                Err(DocError::Problem(problem)) => Err(problem.located(&file.path).into()),
+                Err(DocError::Line(problem, line)) => Err(problem.at_line(&file.path, line).into()),
+                Err(DocError::Io(error)) => Err(file.damaged(error)),
+            },
+        }
+    }
+
+    fn format(&self) -> Format {
+        match &self.0 {
+            Articles::Dump(_) => Format::WikiDump,
+            Articles::DocTags(_) => Format::DocTags,
+        }
+    }
+
+    fn max_rows(&self) -> usize {
+        ROWS
+    }
+
+    fn wiki(&self) -> Option<Arc<Wiki>> {
+        match &self.0 {
+            Articles::Dump(dump) => Some(dump.wiki().clone()),
+            Articles::DocTags(_) => None,
+        }
+    }
+
+    fn pages(&self) -> Option<DumpPages> {
+        match &self.0 {
+            Articles::Dump(dump) => Some(dump.pages()),
+            Articles::DocTags(_) => None,
+        }
+    }
+}

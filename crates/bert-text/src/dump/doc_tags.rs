@@ -1,0 +1,131 @@
+//! Reads the output of WikiExtractor: `<doc id="..." url="..." title="...">`, the title, the text, `</doc>`.
+
+use std::io::{self, BufRead, BufReader};
+
+use crate::MAX_LINE_BYTES;
+use crate::bytes::decompress::Source;
+use crate::bytes::limited::{Limited, Limits, TooLong};
+use crate::error::InputProblem;
+
+/// Reader of the documents.
+pub(super) struct DocTags {
+    lines: BufReader<Limited>,
+    limits: Limits,
+    line: Vec<u8>,
+    /// Number of lines so far.
+    number: u64,
+    documents: u64,
+}
+
+/// A problem with a document, or an error of reading.
+pub(super) enum DocError {
+    Problem(InputProblem),
+    Line(InputProblem, u64),
+    Io(io::Error),
+}
+
+impl DocTags {
+    pub(super) fn new(source: &mut Source) -> Self {
+        let limits = Limits::new(MAX_LINE_BYTES);
+        let lines = BufReader::new(Limited::new(source.take_text(), limits.clone()));
+        Self { lines, limits, line: Vec::new(), number: 0, documents: 0 }
+    }
+
+    /// Appends the text of the next document; returns whether there was one.
+    pub(super) fn next_document(&mut self, into: &mut Vec<u8>) -> Result<bool, DocError> {
+        self.limits.begin_row();
+        let title = loop {
+            if !self.read_line()? {
+                return Ok(false);
+            }
+            match self.line.trim_ascii() {
+                b"" => {}
+                line if line.starts_with(b"<doc ") => break title(line),
+                _ => return Err(DocError::Line(InputProblem::OutsideDoc, self.number)),
+            }
+        };
+        let begun = self.number;
+        let start = into.len();
+        let mut is_first = true;
+        while self.read_line()? {
+            let line = self.line.trim_ascii();
+            if line.starts_with(b"<doc id=") {
+                return Err(DocError::Line(InputProblem::OpenDoc, begun));
+            }
+            if line == b"</doc>" {
+                self.documents += 1;
+                return Ok(true);
+            }
+            let line = unescaped(line);
+            // The first line repeats the title.
+            let is_title = is_first && line == title;
+            if !is_title && !line.is_empty() {
+                into.extend_from_slice(&line);
+                into.push(b'\n');
+            }
+            is_first = false;
+            if into.len() - start > MAX_LINE_BYTES {
+                return Err(self.too_long());
+            }
+        }
+        Err(DocError::Line(InputProblem::OpenDoc, begun))
+    }
+
+    fn too_long(&self) -> DocError {
+        DocError::Problem(InputProblem::RowTooLong { row: self.documents + 1, limit: MAX_LINE_BYTES })
+    }
+
+    fn read_line(&mut self) -> Result<bool, DocError> {
+        self.line.clear();
+        match self.lines.read_until(b'\n', &mut self.line) {
+            Ok(0) => Ok(false),
+            Ok(_) => {
+                if self.number == 0 && self.line.starts_with(b"\xef\xbb\xbf") {
+                    self.line.drain(..3);
+                }
+                self.number += 1;
+                Ok(true)
+            }
+            Err(error) if error.get_ref().is_some_and(|error| error.is::<TooLong>()) => Err(self.too_long()),
+            Err(error) => Err(DocError::Io(error)),
+        }
+    }
+}
+
+/// Returns whether a text is the name of an attribute.
+fn is_name(text: &str) -> bool {
+    !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric())
+}
+
+/// Returns the attribute `title` of a tag.
+fn title(tag: &[u8]) -> Vec<u8> {
+    let text = String::from_utf8_lossy(tag);
+    let title = text
+        .split_once("title=\"")
+        .and_then(|(_, rest)| {
+            // A title may have quotes; its last one is followed by another attribute or the end of the tag.
+            let next = rest
+                .match_indices("\" ")
+                .find(|(at, _)| rest[at + 2..].split_once('=').is_some_and(|(name, _)| is_name(name)));
+            next.map(|(at, _)| &rest[..at]).or_else(|| rest.rsplit_once('"').map(|(title, _)| title))
+        })
+        .unwrap_or_default();
+    unescaped(title.as_bytes())
+}
+
+/// Replaces the entities that WikiExtractor writes.
+fn unescaped(line: &[u8]) -> Vec<u8> {
+    if !line.contains(&b'&') {
+        return line.to_vec();
+    }
+    let mut out = Vec::with_capacity(line.len());
+    let mut rest = line;
+    while let Some((&byte, after)) = rest.split_first() {
+        let entities: [(&[u8], u8); 4] =
+            [(b"&lt;", b'<'), (b"&gt;", b'>'), (b"&amp;", b'&'), (b"&quot;", b'"')];
+        let found = entities.iter().find(|(entity, _)| byte == b'&' && rest.starts_with(entity));
+        out.push(found.map_or(byte, |(_, text)| *text));
+        rest = found.map_or(after, |(entity, _)| &rest[entity.len()..]);
+    }
+    out
+}

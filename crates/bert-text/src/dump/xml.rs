@@ -1,0 +1,283 @@
+//! Reads the pages of a dump: the XML that MediaWiki exports (schema export-0.3 to 0.11).
+
+use std::collections::HashSet;
+use std::io::{BufReader, Read};
+use std::sync::Arc;
+
+use quick_xml::Reader;
+use quick_xml::events::{BytesStart, Event};
+
+use bert_storage::catch_panic;
+
+use crate::bytes::decompress::Source;
+use crate::bytes::limited::{Limited, Limits, TooLong};
+use crate::bytes::utf16::{Order, Utf16};
+use crate::error::InputProblem;
+use crate::row_blocks::NextRow;
+use crate::wikitext::Wiki;
+use crate::{DumpPages, MAX_LINE_BYTES};
+
+/// Maximum length of a title, a name or a number.
+const MAX_NAME: usize = 4096;
+/// Maximum number of names of namespaces.
+const MAX_NAMESPACES: usize = 1000;
+
+/// The elements whose text is read.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Field {
+    None,
+    Namespace,
+    Title,
+    NamespaceNumber,
+    Model,
+    Text,
+}
+
+/// The page that is being read. A page with several revisions has the text of the last one.
+#[derive(Debug, Default)]
+struct Page {
+    title: String,
+    namespace: String,
+    model: String,
+    text: Vec<u8>,
+    is_redirect: bool,
+}
+
+/// Reader of the articles of a dump.
+pub(super) struct Dump {
+    xml: Reader<BufReader<Box<dyn Read + Send>>>,
+    limits: Limits,
+    buffer: Vec<u8>,
+    page: Page,
+    field: Field,
+    /// Number and name of the namespace in the header that is being read.
+    key: String,
+    name: String,
+    /// Names of all namespaces except the namespace of articles, for dumps without the numbers of namespaces.
+    other_namespaces: HashSet<String>,
+    wiki: Arc<Wiki>,
+    /// The languages of all headers so far.
+    languages: Vec<String>,
+    pages: DumpPages,
+    /// Number of pages so far.
+    count: u64,
+    is_complete: bool,
+}
+
+impl Dump {
+    pub(super) fn new(source: &mut Source) -> Self {
+        let order = Order::detect(&source.head);
+        let limits = Limits::new(MAX_LINE_BYTES);
+        let text = Limited::new(source.take_text(), limits.clone());
+        let text: Box<dyn Read + Send> = match order {
+            Some(order) => Box::new(Utf16::new(text, order)),
+            None => Box::new(text),
+        };
+        let mut xml = Reader::from_reader(BufReader::with_capacity(1 << 16, text));
+        // Page texts have no entities of their own; a lone ampersand is text.
+        xml.config_mut().allow_dangling_amp = true;
+        Self {
+            xml,
+            limits,
+            buffer: Vec::new(),
+            page: Page::default(),
+            field: Field::None,
+            key: String::new(),
+            name: String::new(),
+            other_namespaces: HashSet::new(),
+            wiki: Arc::default(),
+            languages: Vec::new(),
+            pages: DumpPages::default(),
+            count: 0,
+            is_complete: false,
+        }
+    }
+
+    /// Returns the wiki that the header describes.
+    pub(super) fn wiki(&self) -> &Arc<Wiki> {
+        &self.wiki
+    }
+
+    /// Returns the counts of the pages that are not articles.
+    pub(super) fn pages(&self) -> DumpPages {
+        DumpPages { language: self.languages.join(", "), ..self.pages.clone() }
+    }
+
+    /// Appends the wikitext of the next article, if there is one.
+    ///
+    /// # Errors
+    /// [`InputProblem::DumpXml`], [`InputProblem::DumpCut`], [`InputProblem::PageTooLong`]; an error of reading as
+    /// [`quick_xml::Error::Io`] in the first one.
+    pub(super) fn next_article(&mut self, into: &mut Vec<u8>) -> Result<NextRow, InputProblem> {
+        let count = self.count;
+        catch_panic(|| self.next_page(into)).unwrap_or_else(|panic| {
+            let error = quick_xml::Error::Io(Arc::new(std::io::Error::other(panic)));
+            Err(InputProblem::DumpXml { pages: count, source: error })
+        })
+    }
+
+    fn next_page(&mut self, into: &mut Vec<u8>) -> Result<NextRow, InputProblem> {
+        let mut buffer = std::mem::take(&mut self.buffer);
+        let found = loop {
+            self.limits.begin_row();
+            buffer.clear();
+            let event = match self.xml.read_event_into(&mut buffer) {
+                Ok(event) => event,
+                Err(error) => return Err(self.failed(error)),
+            };
+            match event {
+                Event::Eof if self.is_complete => break NextRow::End,
+                Event::Eof => return Err(InputProblem::DumpCut { pages: self.count }),
+                Event::Start(element) => {
+                    let begins_dump = element.name().as_ref() == b"mediawiki" && self.count > 0;
+                    self.start(&element);
+                    if begins_dump {
+                        self.buffer = buffer;
+                        return Ok(NextRow::NewBlock);
+                    }
+                }
+                Event::Empty(element) => self.empty(&element),
+                Event::End(element) => {
+                    let is_article = element.name().as_ref() == b"page" && self.end_page();
+                    self.end(element.name().as_ref());
+                    if is_article {
+                        into.extend_from_slice(&self.page.text);
+                        break NextRow::Row;
+                    }
+                }
+                Event::Text(text) => self.append(&text)?,
+                Event::CData(text) => self.append(&text)?,
+                Event::GeneralRef(entity) => match entity.resolve_char_ref() {
+                    Ok(Some(c)) => self.append(c.encode_utf8(&mut [0; 4]).as_bytes())?,
+                    _ => self.append_entity(&entity)?,
+                },
+                _ => {}
+            }
+        };
+        self.buffer = buffer;
+        Ok(found)
+    }
+
+    fn failed(&self, error: quick_xml::Error) -> InputProblem {
+        match &error {
+            quick_xml::Error::Io(io) if io.get_ref().is_some_and(|error| error.is::<TooLong>()) => {
+                InputProblem::PageTooLong { pages: self.count, limit: MAX_LINE_BYTES }
+            }
+            _ => InputProblem::DumpXml { pages: self.count, source: error },
+        }
+    }
+
+    fn start(&mut self, element: &BytesStart<'_>) {
+        self.field = match element.name().as_ref() {
+            b"mediawiki" => {
+                // Dumps may be joined: each has its own end, language and namespaces.
+                self.is_complete = false;
+                self.wiki = Arc::default();
+                self.other_namespaces.clear();
+                if let Some(language) = attribute(element, b"xml:lang") {
+                    if !self.languages.contains(&language) {
+                        self.languages.push(language.clone());
+                    }
+                    Arc::make_mut(&mut self.wiki).language = language;
+                }
+                Field::None
+            }
+            b"namespace" => {
+                self.key = attribute(element, b"key").unwrap_or_default();
+                self.name.clear();
+                Field::Namespace
+            }
+            b"page" => {
+                self.page = Page { text: std::mem::take(&mut self.page.text), ..Page::default() };
+                self.page.text.clear();
+                Field::None
+            }
+            b"title" => Field::Title,
+            b"ns" => Field::NamespaceNumber,
+            b"model" => {
+                self.page.model.clear();
+                Field::Model
+            }
+            b"text" => {
+                self.page.text.clear();
+                Field::Text
+            }
+            _ => Field::None,
+        };
+        self.empty(element);
+    }
+
+    fn empty(&mut self, element: &BytesStart<'_>) {
+        self.page.is_redirect |= element.name().as_ref() == b"redirect";
+    }
+
+    fn end(&mut self, name: &[u8]) {
+        if self.field == Field::Namespace && self.other_namespaces.len() < MAX_NAMESPACES {
+            Arc::make_mut(&mut self.wiki).namespaces.add(&self.key, &self.name);
+            if self.key != "0" && !self.name.is_empty() {
+                self.other_namespaces.insert(std::mem::take(&mut self.name));
+            }
+        }
+        self.field = Field::None;
+        self.is_complete |= name == b"mediawiki";
+    }
+
+    /// Counts a page; returns whether it is an article.
+    fn end_page(&mut self) -> bool {
+        self.count += 1;
+        let page = &self.page;
+        let prefix = page.title.split_once(':').map_or("", |(prefix, _)| prefix);
+        let is_other = match page.namespace.trim() {
+            "" => self.other_namespaces.contains(prefix),
+            number => number != "0",
+        };
+        let start = page.text.trim_ascii_start();
+        let is_redirect =
+            page.is_redirect || start.get(..9).is_some_and(|word| word.eq_ignore_ascii_case(b"#redirect"));
+        if is_other || !matches!(page.model.trim(), "" | "wikitext") {
+            self.pages.other_pages += 1;
+        } else if is_redirect {
+            self.pages.redirects += 1;
+        } else {
+            return true;
+        }
+        false
+    }
+
+    /// Appends text to the open field.
+    fn append(&mut self, text: &[u8]) -> Result<(), InputProblem> {
+        let field = match self.field {
+            Field::None => return Ok(()),
+            Field::Text => {
+                if self.page.text.len() + text.len() > MAX_LINE_BYTES {
+                    return Err(InputProblem::PageTooLong { pages: self.count, limit: MAX_LINE_BYTES });
+                }
+                self.page.text.extend_from_slice(text);
+                return Ok(());
+            }
+            Field::Namespace => &mut self.name,
+            Field::Title => &mut self.page.title,
+            Field::NamespaceNumber => &mut self.page.namespace,
+            Field::Model => &mut self.page.model,
+        };
+        if field.len() + text.len() <= MAX_NAME {
+            field.push_str(&String::from_utf8_lossy(text));
+        }
+        Ok(())
+    }
+
+    /// Appends one of the five entities of XML; others are text.
+    fn append_entity(&mut self, name: &[u8]) -> Result<(), InputProblem> {
+        match str::from_utf8(name).ok().and_then(quick_xml::escape::resolve_xml_entity) {
+            Some(text) => self.append(text.as_bytes()),
+            None => self.append(&[b"&", name, b";"].concat()),
+        }
+    }
+}
+
+/// Returns the value of an attribute if it is short.
+fn attribute(element: &BytesStart<'_>, name: &[u8]) -> Option<String> {
+    let attribute = element.try_get_attribute(name).ok()??;
+    let value = String::from_utf8_lossy(&attribute.value).trim().to_owned();
+    (value.len() <= 64).then_some(value)
+}

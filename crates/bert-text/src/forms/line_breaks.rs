@@ -1,0 +1,345 @@
+//! Measures whether the lines of a text break inside sentences, and joins such lines.
+//!
+//! A line break lies inside a sentence if the line does not end a sentence and either a small letter follows, or the
+//! first word of the next line had no room in the line. Text in lines of a fixed width (Project Gutenberg, mail, text
+//! from PDF, notes in tables) has such breaks nearly everywhere; verse, lists, dialogue and code do not.
+
+use serde::{Deserialize, Serialize};
+
+use bert_tokenization::is_ideograph;
+
+use crate::sentence_ends::{closes, ends_sentence, is_sentence_end};
+
+/// Minimum median length, in characters, of a line that breaks for lack of room; verse has shorter lines.
+const MIN_WIDTH: usize = 30;
+/// Minimum median length of full lines that are prose whatever letters they begin with.
+const MIN_PROSE: usize = 60;
+/// Minimum median length for scripts without small letters, in which the width is the only evidence.
+const MIN_WIDTH_WITHOUT_CASE: usize = 45;
+/// The same for text of ideographs.
+const MIN_WIDTH_OF_IDEOGRAPHS: usize = 20;
+/// The same for columns.
+const MIN_COLUMN_OF_IDEOGRAPHS: usize = 12;
+/// Number of breaks from which the lines of a file are judged.
+const ENOUGH_BREAKS: usize = 8;
+/// Minimum mean length of lines that break before small letters anywhere.
+const MIN_RAGGED: usize = 45;
+/// Number of characters of a first word that count: scripts without blanks break inside of words.
+const MAX_FIRST_WORD: usize = 12;
+
+/// A line without the blanks and the marks of quotation around it, with its measures.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Line<'a> {
+    pub(super) text: &'a str,
+    /// Number of characters, with the indentation.
+    length: usize,
+    indent: usize,
+    /// Number of marks of quotation (`>`) before the text.
+    quotes: usize,
+}
+
+/// Maximum number of marks of quotation before a line of text; Python's prompt has three.
+const MAX_QUOTES: usize = 2;
+
+impl<'a> Line<'a> {
+    pub(super) fn new(line: &'a str) -> Self {
+        let is_mark = |c: char| c == '>' || c.is_whitespace();
+        let begin = line.find(|c| !is_mark(c)).unwrap_or(line.len());
+        let (marks, text) = line.split_at(begin);
+        let quotes = marks.matches('>').count();
+        let is_apart = text.is_empty() || marks.ends_with(char::is_whitespace);
+        if quotes > MAX_QUOTES || quotes > 0 && !is_apart {
+            return Self { quotes: 0, ..Self::unquoted(line, line.trim_start()) };
+        }
+        Self { quotes, ..Self::unquoted(line, text) }
+    }
+
+    fn unquoted(line: &str, text: &'a str) -> Self {
+        let indent = line.chars().count() - text.chars().count();
+        let text = text.trim_end();
+        Self { text, length: indent + text.chars().count(), indent, quotes: 0 }
+    }
+
+    fn first(self) -> Option<char> {
+        self.text.trim_start_matches(['"', '\'', '(', '[', '\u{201c}', '\u{ab}', '\u{2018}']).chars().next()
+    }
+
+    /// Returns whether the line ends inside a sentence as far as its last character shows: a letter, a digit, a comma, a
+    /// dash. Code ends with brackets and semicolons.
+    pub(super) fn is_open(self) -> bool {
+        let last = self.text.chars().next_back();
+        !ends_sentence(self.text)
+            && last.is_some_and(|c| {
+                c.is_alphanumeric()
+                    || matches!(c, ',' | '-' | '\u{2010}'..='\u{2015}' | '\u{3001}' | '\u{ff0c}')
+                    || is_mark(c)
+            })
+    }
+
+    /// Returns the number of characters of the first word.
+    fn first_word(self) -> usize {
+        let max = match self.text.chars().next() {
+            Some(c) if is_cjk(c) => 1,
+            Some(c) if is_without_blanks(c) => MAX_FIRST_WORD,
+            _ => usize::MAX,
+        };
+        self.text.chars().take(max).take_while(|c| !c.is_whitespace()).count()
+    }
+
+    pub(super) fn begins_small(self) -> bool {
+        self.first().is_some_and(char::is_lowercase)
+    }
+
+    pub(super) fn has_case(self) -> bool {
+        self.first().is_some_and(|c| c.is_lowercase() || c.is_uppercase())
+    }
+
+    /// Returns whether the line is an item of a list, a heading of Markdown, or a row of a table.
+    pub(super) fn is_item(self) -> bool {
+        let mut words = self.text.split_whitespace();
+        let first = words.next().unwrap_or_default();
+        let second = words.next();
+        let is_number = |word: &str| {
+            let digits = word.trim_end_matches(['.', ')']);
+            digits.len() < word.len()
+                && digits.len() <= 3
+                && digits.chars().all(|c| c.is_ascii_alphanumeric())
+                && (digits.len() == 1 || digits.chars().all(|c| c.is_ascii_digit()))
+        };
+        let bullets =
+            ["-", "*", "+", "\u{2022}", "\u{b7}", "\u{2013}", "\u{2014}", "\u{25aa}", "\u{25e6}", "\u{25cf}"];
+        second.is_some() && (bullets.contains(&first) || is_number(first)) || first.starts_with(['#', '|'])
+    }
+}
+
+/// Returns whether a character is a combining mark, with which words of many scripts end.
+fn is_mark(c: char) -> bool {
+    use unicode_general_category::GeneralCategory as G;
+    !c.is_ascii()
+        && matches!(unicode_general_category::get_general_category(c), G::NonspacingMark | G::SpacingMark)
+}
+
+/// Returns whether a character belongs to a script of Southeast Asia without blanks between words: Thai, Lao, Tibetan,
+/// Burmese, Khmer, and the scripts of their neighbours.
+pub(crate) fn is_without_blanks(c: char) -> bool {
+    matches!(u32::from(c), 0x0E00..=0x109F | 0x1780..=0x17FF | 0x1950..=0x1AAF | 0xA9E0..=0xA9FF | 0xAA00..=0xAADF)
+}
+
+/// Returns whether a character belongs to a script without blanks between words that breaks lines anywhere.
+pub(super) fn is_cjk(c: char) -> bool {
+    is_ideograph(c) || matches!(u32::from(c), 0x3000..=0x30FF | 0xFF00..=0xFFEF)
+}
+
+/// The line breaks of a text, measured.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct LineBreaks {
+    /// Number of lines that are not blank.
+    lines: usize,
+    /// Number of these that have the end of a sentence, and that have one inside.
+    ends: usize,
+    ends_inside: usize,
+    /// Number of breaks between two lines that are not blank.
+    pub(crate) breaks: usize,
+    /// Number of these after lines that do not end a sentence.
+    open: usize,
+    /// Number of breaks inside sentences for which the next word had no room.
+    full: usize,
+    /// Number of breaks inside sentences before small letters, and the length of the lines before them.
+    small: usize,
+    small_length: usize,
+    /// Number of breaks inside sentences before letters with case.
+    cased: usize,
+    /// Length that nine of ten lines do not exceed, and the median length.
+    width: usize,
+    median: usize,
+    is_cjk: bool,
+    /// The first line that breaks inside a sentence, and the line after it.
+    pub(crate) example: Option<[String; 2]>,
+}
+
+impl LineBreaks {
+    /// Measures the lines of a text.
+    pub(crate) fn measure<'a>(lines: impl IntoIterator<Item = &'a str>) -> Self {
+        let lines: Vec<Line<'a>> = lines.into_iter().map(Line::new).collect();
+        let mut lengths: Vec<usize> =
+            lines.iter().filter(|line| !line.text.is_empty()).map(|line| line.length).collect();
+        lengths.sort_unstable();
+        let at = |share: usize| lengths.get(lengths.len() * share / 100).copied().unwrap_or_default();
+        let mut found = Self { lines: lengths.len(), width: at(90), median: at(50), ..Self::default() };
+        let first = lines.iter().find_map(|line| line.text.chars().next());
+        found.is_cjk = first.is_some_and(is_cjk);
+        for line in &lines {
+            let ends_inside = ends_inside(line.text);
+            found.ends += usize::from(ends_inside || ends_sentence(line.text));
+            found.ends_inside += usize::from(ends_inside);
+        }
+        for pair in lines.windows(2) {
+            found.add(pair[0], pair[1]);
+        }
+        found
+    }
+
+    fn add(&mut self, line: Line<'_>, next: Line<'_>) {
+        if line.text.is_empty() || next.text.is_empty() || next.is_item() {
+            return;
+        }
+        self.breaks += 1;
+        if !line.is_open() {
+            return;
+        }
+        self.open += 1;
+        let is_small = next.begins_small();
+        self.full += usize::from(self.is_full(line, next));
+        self.cased += usize::from(next.has_case());
+        if is_small {
+            self.small += 1;
+            self.small_length += line.length;
+        }
+        if self.example.is_none() && (is_small || self.is_full(line, next)) {
+            self.example = Some([line.text.to_owned(), next.text.to_owned()]);
+        }
+    }
+
+    /// Returns whether the first word of the next line had no room in a line.
+    fn is_full(&self, line: Line<'_>, next: Line<'_>) -> bool {
+        20 * (line.length + 1 + next.first_word()) >= 19 * self.width
+    }
+
+    /// Returns whether the lines break inside sentences, for lines of a whole file.
+    pub(crate) fn are_inside_sentences(&self) -> bool {
+        self.breaks >= ENOUGH_BREAKS && 10 * self.open >= 3 * self.breaks && self.fit()
+    }
+
+    /// Returns whether the lines of one row break inside sentences: a row has few lines, of which some may end with
+    /// sentences.
+    pub(crate) fn are_inside_sentences_of_row(&self) -> bool {
+        self.open > 0 && self.fit()
+    }
+
+    /// Returns whether most lines that do not end a sentence are full, or are long and continue in small letters.
+    fn fit(&self) -> bool {
+        // A text without the end of any sentence has no sentences that lines could break.
+        if 20 * self.ends < self.lines {
+            return false;
+        }
+        let is_cased = 2 * self.cased >= self.full.max(1);
+        // In narrow columns many sentences end inside of lines, in verse few.
+        let are_columns = 10 * self.full >= 9 * self.open && 2 * self.ends_inside >= self.ends;
+        let min_width = if are_columns && self.is_cjk {
+            MIN_COLUMN_OF_IDEOGRAPHS
+        } else if is_cased || are_columns {
+            MIN_WIDTH
+        } else if self.is_cjk {
+            MIN_WIDTH_OF_IDEOGRAPHS
+        } else {
+            MIN_WIDTH_WITHOUT_CASE
+        };
+        let are_full = 10 * self.full >= 7 * self.open && self.median >= min_width;
+        // German nouns begin with capitals, as do lines of verse, which are shorter.
+        let are_prose = self.median >= MIN_PROSE && 10 * self.full >= 9 * self.open;
+        let fills_lines = are_full && (!is_cased || are_prose || 5 * self.small >= self.cased);
+        let is_ragged = 2 * self.small >= self.breaks && self.small_length >= MIN_RAGGED * self.small;
+        fills_lines || is_ragged
+    }
+
+    /// Returns whether a sentence continues in a line that follows after the end of a page.
+    pub(super) fn interrupted(&self, line: Line<'_>, next: Line<'_>) -> bool {
+        line.is_open() && (next.begins_small() || self.is_full(line, next))
+    }
+
+    /// Returns whether a paragraph continues after this line break. With `in_list`, it is an item of a list. A line such as
+    /// "3. Mai kam er" begins no item after a full line whose sentence is open.
+    pub(super) fn continues(&self, line: Line<'_>, next: Line<'_>, in_list: bool) -> bool {
+        let begins_item = next.is_item() && (in_list || !line.is_open() || !self.is_full(line, next));
+        if begins_item || line.text.starts_with('#') || line.quotes != next.quotes {
+            return false;
+        }
+        let is_indented = next.indent >= line.indent + 2 && ends_sentence(line.text);
+        !is_indented && (self.is_full(line, next) || (next.begins_small() && !ends_sentence(line.text)))
+    }
+}
+
+/// Returns whether a sentence ends inside of a line: in scripts without full stops at their marks, else before a blank. A full
+/// stop follows a word of four letters or more, because shorter ones may be abbreviations. In narrow columns few
+/// sentences end with a line.
+fn ends_inside(line: &str) -> bool {
+    let is_word_end = |at: usize| line[..at].chars().rev().take(4).filter(|c| c.is_alphabetic()).count() == 4;
+    let ends_word = |rest: &str| rest.trim_start_matches(closes).starts_with(char::is_whitespace);
+    line.match_indices(is_sentence_end).any(|(at, mark)| match mark {
+        "." => ends_word(&line[at + 1..]) && is_word_end(at),
+        "!" | "?" => ends_word(&line[at + 1..]),
+        _ => at + mark.len() < line.len(),
+    })
+}
+
+/// The end of a line, as the break after it is counted in a whole file.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Edge {
+    is_open: bool,
+    bytes: usize,
+}
+
+/// Number of breaks from which a whole file is judged.
+const MANY_BREAKS: u64 = 20;
+
+/// The breaks of a whole file that is read line by line, counted. Only breaks before small letters are known to lie
+/// inside sentences.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct BrokenLines {
+    lines: u64,
+    ends: u64,
+    breaks: u64,
+    small: u64,
+    bytes: u64,
+    example: Option<[String; 2]>,
+}
+
+impl BrokenLines {
+    /// Adds a line without the blanks around it; `before` is the end of the line before it and is replaced by the end of
+    /// this line. `text_before` is called for an example.
+    pub(crate) fn add(
+        &mut self,
+        before: &mut Option<Edge>,
+        line: &str,
+        text_before: impl FnOnce() -> String,
+    ) {
+        if line.is_empty() {
+            *before = None;
+            return;
+        }
+        self.lines += 1;
+        let next = Line { text: line, length: 0, indent: 0, quotes: 0 };
+        if let Some(edge) = *before {
+            self.breaks += 1;
+            if edge.is_open && next.begins_small() {
+                self.small += 1;
+                self.bytes += edge.bytes as u64;
+                if self.example.is_none() {
+                    self.example = Some([text_before(), line.to_owned()]);
+                }
+            }
+        }
+        let ends = ends_sentence(line);
+        self.ends += u64::from(ends || ends_inside(line));
+        *before = Some(Edge { is_open: !ends && next.is_open(), bytes: line.len() });
+    }
+
+    /// Adds the counts of the lines that follow.
+    pub(crate) fn merge(&mut self, next: Self) {
+        self.lines += next.lines;
+        self.ends += next.ends;
+        self.breaks += next.breaks;
+        self.small += next.small;
+        self.bytes += next.bytes;
+        self.example = self.example.take().or(next.example);
+    }
+
+    /// Returns the number of breaks inside sentences, the number of all breaks, and an example, if many breaks lie
+    /// inside sentences.
+    pub(crate) fn finding(self) -> Option<(u64, u64, [String; 2])> {
+        let is_text = 20 * self.ends >= self.lines && self.bytes >= MIN_RAGGED as u64 * self.small;
+        let are_many = self.breaks >= MANY_BREAKS && 3 * self.small >= self.breaks;
+        self.example.filter(|_| is_text && are_many).map(|example| (self.small, self.breaks, example))
+    }
+}

@@ -1,0 +1,131 @@
+//! Files of text that are not lines of sentences with blank lines between documents.
+//!
+//! `recognize` finds the form of a file in its first lines. A `Converter` of the form turns its lines into lines of
+//! text with a blank line between documents, so that every later stage reads one form. `line_breaks` also serves
+//! rows of tables.
+
+mod columns;
+mod conllu;
+mod delimited;
+pub(crate) mod form;
+pub mod joiner;
+pub(crate) mod line_breaks;
+mod mail;
+mod medline;
+pub(crate) mod recognize;
+mod subtitles;
+pub(crate) mod text;
+mod verses;
+mod wrapped;
+
+use std::io::{self, BufRead, Read};
+use std::sync::{Arc, Mutex};
+
+use form::Form;
+use text::{Converter, FormCounts, Text};
+
+use crate::threads::lock;
+
+/// Returns the converter of a form.
+fn converter(form: Form) -> Box<dyn Converter> {
+    match form {
+        Form::Conllu => Box::new(conllu::Sentences::default()),
+        Form::Columns(column) => Box::new(columns::Columns::new(Some(column))),
+        Form::Vertical => Box::new(columns::Columns::new(None)),
+        Form::Delimited => Box::new(delimited::Delimited),
+        Form::Subtitles => Box::new(subtitles::Cues::default()),
+        Form::Mail => Box::new(mail::Mails::default()),
+        Form::Medline => Box::new(medline::Records::default()),
+        Form::Verses => Box::new(verses::Verses::default()),
+        Form::Wrapped(layout) => Box::new(wrapped::Paragraphs::new(*layout)),
+    }
+}
+
+/// Counts that a reader and the owner of its blocks share.
+pub(crate) type SharedCounts = Arc<Mutex<FormCounts>>;
+
+/// Reader of a file in some form as lines of text.
+pub(crate) struct Converted {
+    text: Box<dyn BufRead + Send>,
+    converter: Box<dyn Converter>,
+    line: Vec<u8>,
+    out: Text,
+    given: usize,
+    /// Maximum number of bytes of a line; longer ones are passed on as they are.
+    max_line: usize,
+    ended: bool,
+    counts: SharedCounts,
+}
+
+impl Converted {
+    /// Returns a reader of the text of a file, and the counts, which are valid at its end.
+    pub(crate) fn new(form: Form, text: Box<dyn BufRead + Send>, max_line: usize) -> (Self, SharedCounts) {
+        let counts = SharedCounts::default();
+        let line = Vec::new();
+        let out = Text { is_between: true, ..Text::default() };
+        let converter = converter(form);
+        let ended = false;
+        (Self { text, converter, line, out, given: 0, max_line, ended, counts: counts.clone() }, counts)
+    }
+
+    /// Reads and converts the next line.
+    fn convert_line(&mut self) -> io::Result<()> {
+        self.line.clear();
+        let limit = self.max_line as u64 + 2;
+        self.text.by_ref().take(limit).read_until(b'\n', &mut self.line)?;
+        if self.line.is_empty() {
+            self.ended = true;
+            self.converter.end(&mut self.out);
+            *lock(&self.counts) = self.out.counts.clone();
+        } else if self.line.len() > self.max_line {
+            // The reader of the blocks rejects a line of this length.
+            self.out.lines.extend_from_slice(&self.line);
+        } else {
+            let end =
+                self.line.iter().rposition(|byte| !matches!(byte, b'\n' | b'\r')).map_or(0, |at| at + 1);
+            let line = self.line[..end].strip_prefix(b"\xef\xbb\xbf").unwrap_or(&self.line[..end]);
+            self.out.counts.lines += 1;
+            match str::from_utf8(line) {
+                Ok(line) => self.converter.line(line, &mut self.out),
+                Err(_) => self.converter.raw_line(line, &mut self.out),
+            }
+        }
+        Ok(())
+    }
+}
+
+impl BufRead for Converted {
+    fn fill_buf(&mut self) -> io::Result<&[u8]> {
+        if self.given == self.out.lines.len() {
+            self.out.lines.clear();
+            self.given = 0;
+            while self.out.lines.len() < 1 << 16 && !self.ended {
+                self.convert_line()?;
+            }
+        }
+        Ok(&self.out.lines[self.given..])
+    }
+
+    fn consume(&mut self, length: usize) {
+        self.given += length;
+    }
+}
+
+impl Read for Converted {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let length = self.fill_buf()?.read(into)?;
+        self.consume(length);
+        Ok(length)
+    }
+}
+
+/// Converts a text, for tests.
+#[cfg(test)]
+fn converted(text: &str) -> String {
+    let lines: Vec<&str> = text.lines().collect();
+    let form = recognize::recognize(&lines, crate::reading::Reading::default()).expect("a form");
+    let mut out = String::new();
+    let text: Box<dyn BufRead + Send> = Box::new(io::Cursor::new(text.to_owned().into_bytes()));
+    Converted::new(form, text, 1 << 20).0.read_to_string(&mut out).expect("text in memory");
+    out
+}

@@ -1,0 +1,136 @@
+//! Finds the form of a file in its first lines.
+
+use super::columns::{columns, is_comment};
+use super::form::Form;
+use super::line_breaks::LineBreaks;
+use super::mail::are_mails;
+use super::wrapped::Layout;
+use crate::reading::{LineBreaks as Setting, Reading};
+
+/// Minimum number of lines of a form that is known by all of its lines.
+const ENOUGH: usize = 5;
+
+/// Returns the form of the file that begins with these complete lines, or `None` for lines of sentences or paragraphs.
+pub(crate) fn recognize(lines: &[&str], reading: Reading<'_>) -> Option<Form> {
+    let filled: Vec<&str> = lines.iter().copied().filter(|line| !line.trim().is_empty()).collect();
+    let first = filled.first().map(|line| line.trim())?;
+    if are_cues(&filled) {
+        return Some(Form::Subtitles);
+    }
+    if first.starts_with("PMID-") || first.starts_with("TY  - ") {
+        return Some(Form::Medline);
+    }
+    if are_mails(lines) {
+        return Some(Form::Mail);
+    }
+    let rows: Vec<&str> = filled.iter().copied().filter(|line| !is_comment(line)).collect();
+    if are_nearly_all(&rows, is_conllu) {
+        return Some(Form::Conllu);
+    }
+    if are_nearly_all(&rows, |line| super::verses::verse(line).is_some()) {
+        return Some(Form::Verses);
+    }
+    if is_vertical(&filled) {
+        return Some(Form::Vertical);
+    }
+    if let Some(column) = word_column(lines, &rows) {
+        return Some(Form::Columns(column));
+    }
+    if reading.reference {
+        return None;
+    }
+    if filled.iter().any(|line| super::delimited::contains_separator(line)) {
+        return Some(Form::Delimited);
+    }
+    let breaks = LineBreaks::measure(lines.iter().copied());
+    let wrapped = match reading.line_breaks {
+        Setting::Auto => breaks.are_inside_sentences(),
+        Setting::Wrapped => true,
+        Setting::Sentence | Setting::Paragraph => false,
+    };
+    wrapped.then(|| Form::Wrapped(Box::new(Layout::new(lines, breaks))))
+}
+
+/// Returns whether at least 95 % of enough lines have a property.
+fn are_nearly_all(lines: &[&str], has: impl Fn(&str) -> bool) -> bool {
+    lines.len() >= ENOUGH && 20 * lines.iter().filter(|line| has(line)).count() >= 19 * lines.len()
+}
+
+/// Returns whether the first lines are the beginning of SubRip or WebVTT subtitles.
+fn are_cues(filled: &[&str]) -> bool {
+    let first = filled[0].trim();
+    let head = &filled[..filled.len().min(3)];
+    let is_number = first.bytes().all(|byte| byte.is_ascii_digit());
+    first == "WEBVTT"
+        || first.starts_with("WEBVTT ")
+        || (is_number || super::subtitles::is_time(first))
+            && head.iter().any(|line| super::subtitles::is_time(line))
+}
+
+/// Returns whether a line is a token of CoNLL-U: ten columns, the first a number.
+fn is_conllu(line: &str) -> bool {
+    let mut columns = line.split('\t');
+    let is_id = columns.next().is_some_and(|id| {
+        id.starts_with(|c: char| c.is_ascii_digit())
+            && id.chars().all(|c| c.is_ascii_digit() || matches!(c, '-' | '.'))
+    });
+    is_id && columns.count() == 9
+}
+
+/// Returns whether lines are tags of sentences and documents with one token per line in between.
+pub(crate) fn is_vertical(filled: &[&str]) -> bool {
+    let is_tag = |line: &&&str| line.starts_with('<') && line.trim_end().ends_with('>');
+    let tags = filled.iter().filter(is_tag).count();
+    let has = |name: &str| filled.iter().any(|line| line.starts_with(name));
+    let sentences = has("<s>") || has("<s ") || has("<p>") || has("<doc") || has("<text");
+    let tokens: Vec<&str> = filled.iter().filter(|line| !is_tag(line)).copied().collect();
+    let is_token = |line: &str| !line.split('\t').next().unwrap_or_default().trim().contains(' ');
+    tags >= 2
+        && sentences
+        && 2 * tokens.len() > tags
+        && are_nearly_all(&tokens, is_token)
+        && (2 * tokens.iter().filter(|line| line.contains('\t')).count() > tokens.len()
+            || has_marks_alone(&tokens))
+}
+
+/// Returns whether some lines are a mark of punctuation alone, as in files with one token per line.
+fn has_marks_alone(tokens: &[&str]) -> bool {
+    let is_mark = |line: &&&str| {
+        let word = line.split(['\t', ' ']).next().unwrap_or_default();
+        !word.is_empty() && word.chars().count() <= 2 && !word.chars().any(char::is_alphanumeric)
+    };
+    40 * tokens.iter().filter(is_mark).count() >= tokens.len()
+}
+
+/// Returns the index of the column of the words in a file with one token per line and a blank line after each sentence.
+fn word_column(lines: &[&str], rows: &[&str]) -> Option<usize> {
+    let rows: Vec<&str> = rows.iter().copied().filter(|row| !row.starts_with("-DOCSTART-")).collect();
+    let first = *rows.first()?;
+    let count = columns(first).len();
+    let sentences = lines.iter().filter(|line| line.trim().is_empty()).count();
+    let has_sentences = sentences * 100 >= rows.len() && sentences > 0;
+    if rows.len() < 2 * ENOUGH || !has_sentences || !are_nearly_all(&rows, |row| columns(row).len() == count)
+    {
+        return None;
+    }
+    let is_tag = |word: &str| {
+        word == "O" || ["B-", "I-", "E-", "S-", "L-", "U-"].iter().any(|begin| word.starts_with(begin))
+    };
+    let has_tags = are_nearly_all(&rows, |row| columns(row).last().is_some_and(|word| is_tag(word)));
+    let is_ontonotes = lines.iter().any(|line| line.starts_with("#begin document"));
+    let counts_words =
+        count >= 4 && are_nearly_all(&rows, |row| row.starts_with(|c: char| c.is_ascii_digit()));
+    match count {
+        0 => None,
+        1 => has_marks_alone(&rows).then_some(0),
+        _ if is_ontonotes && count > 4 => Some(3),
+        _ if counts_words => Some(1),
+        _ => (has_tags || has_marks_alone(&rows) && repeats_last(&rows)).then_some(0),
+    }
+}
+
+/// Returns whether the last column has few values, as labels do.
+fn repeats_last(rows: &[&str]) -> bool {
+    let values: std::collections::HashSet<&str> = rows.iter().filter_map(|row| columns(row).pop()).collect();
+    5 * values.len() <= rows.len()
+}

@@ -1,0 +1,56 @@
+//! Reads Bibles with one verse per line after its number: a document for each chapter.
+
+use super::columns::is_comment;
+use super::text::{Converter, Text};
+
+/// The chapter that is being read.
+#[derive(Default)]
+pub(super) struct Verses {
+    chapter: String,
+}
+
+/// Returns the chapter and the text of a line such as `40001001`, tab, text, or `GEN 1:1`, tab, text.
+pub(super) fn verse(line: &str) -> Option<(&str, &str)> {
+    let (number, text) = line.split_once('\t')?;
+    let number = number.trim();
+    let is_digits = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+    if number.len() == 8 && is_digits(number) {
+        return Some((&number[..5], text));
+    }
+    let (chapter, verse) = number.rsplit_once([':', '.'])?;
+    let last = chapter.rsplit([' ', '.']).next()?;
+    let has_book = chapter.len() > last.len() && chapter.contains(char::is_alphabetic);
+    (has_book && is_digits(last) && is_digits(verse)).then_some((chapter, text))
+}
+
+impl Converter for Verses {
+    fn line(&mut self, line: &str, out: &mut Text) {
+        match verse(line) {
+            Some((chapter, text)) => {
+                if chapter != self.chapter {
+                    out.end_document();
+                    chapter.clone_into(&mut self.chapter);
+                }
+                out.push(text);
+            }
+            None if is_comment(line) => {}
+            None => out.push(line),
+        }
+    }
+
+    fn end(&mut self, _: &mut Text) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::forms::converted;
+
+    #[test]
+    fn chapters_are_documents() {
+        let numbered = "# language_name: English\n40001001\tThe mill burnt.\n40001002\tIt rained.\n40001003\t\n40002001\tHe left.\n40002002\tThey came.\n";
+        let named = numbered.replace("40001", "GEN 1:").replace("40002", "GEN 2:");
+        for text in [numbered, &named] {
+            assert_eq!(converted(text), "The mill burnt.\nIt rained.\n\nHe left.\nThey came.\n");
+        }
+    }
+}

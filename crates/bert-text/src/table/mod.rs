@@ -1,0 +1,189 @@
+//! Reads tables: JSON, Parquet, CSV and TSV.
+//!
+//! A row is a document of a corpus, an example of a task, or a new text. [`InputReader`] reads the text column of
+//! corpora, which come from `datasets` and from exports of Wikipedia, as [`Block`]s in bounded memory, and every other
+//! kind of input too. [`TableReader`] reads several columns row by row. Both have the same parser of separated values
+//! (`fields.rs`), the same rules for names and numbers of columns (`columns.rs`), and the same leniency for JSON.
+//! [`json_text`] returns the text of a JSON row. The reference reads plain text only.
+
+mod columns;
+mod fields;
+mod lines;
+mod parquet_rows;
+mod rows;
+mod separated;
+mod text_column;
+
+use std::path::{Path, PathBuf};
+
+pub use crate::json::json_text;
+pub use columns::{ColumnLookup, ColumnPlace, find_column, value_at};
+pub use lines::LineReader;
+pub use rows::{Header, Row, RowValues, TableReader, TextFormat};
+
+use parquet_rows::RowReader;
+use separated::SeparatedRows;
+
+use crate::bytes::decompress::HEAD;
+use crate::bytes::file_range::{FileRange, RangeDigests};
+use crate::dump::ArticleRows;
+use crate::error::Result;
+use crate::format::OpenInput;
+use crate::line_check::LineCheck;
+use crate::reading::TEXT_COLUMN;
+use crate::recognize::Layout;
+use crate::remarks::{Remark, Remarks};
+use crate::row_blocks::{RowBlocks, RowFile};
+use crate::texts::TextRules;
+use crate::{Block, BlockReader, Format, InputEntry, Reading, each_file};
+
+/// Returns the format of each file. All files that are refused are in one error.
+///
+/// # Errors
+/// The errors of [`Format::detect`]; [`NotUtf8Text`](crate::InputProblem::NotUtf8Text) for a file whose first lines are not UTF-8.
+pub fn recognized(files: &[PathBuf], rules: TextRules<'_>) -> Result<Vec<Format>> {
+    each_file(files, |path| {
+        let input = OpenInput::open(path, rules.reading)?;
+        if let OpenInput::Text(source, Layout::Lines) = &input {
+            LineCheck::check_head(&source.head, source.head.len() < HEAD, path, rules.bad_lines)?;
+        }
+        let format = input.format();
+        // A table without the column of text is refused too.
+        if matches!(format, Format::Parquet | Format::Csv | Format::Tsv) {
+            InputReader::open_with(path, 0, rules.reading)?;
+        }
+        Ok(format)
+    })
+}
+
+/// Reader of one input file of any format as blocks.
+pub enum InputReader {
+    /// A file of lines: text or JSON.
+    Lines(BlockReader),
+    /// A Parquet file.
+    Parquet(RowReader),
+    /// A file of comma- or tab-separated values, a Wikipedia dump, or the output of WikiExtractor.
+    Rows(Box<RowBlocks>),
+}
+
+impl InputReader {
+    /// Opens a file; `file` is its index in the list, `text_column` the text column of tables except JSON.
+    ///
+    /// # Errors
+    /// The errors of [`Format::detect`] and of reading the head of a table; [`InputProblem::Column`](crate::InputProblem::Column).
+    pub fn open(path: &Path, file: usize, text_column: &str) -> Result<Self> {
+        Self::open_with(path, file, Reading { text_column, ..Reading::default() })
+    }
+
+    /// Opens a file that is recognized and read with these options; `file` is its index in the list.
+    ///
+    /// # Errors
+    /// As [`InputReader::open`].
+    pub fn open_with(path: &Path, file: usize, reading: Reading<'_>) -> Result<Self> {
+        let text_column = reading.text_column;
+        let (source, layout) = match OpenInput::open(path, reading)? {
+            OpenInput::Parquet => return RowReader::open(path, file, text_column).map(Self::Parquet),
+            OpenInput::Articles(source, kind) => {
+                let mut open = RowFile::new(path, *source);
+                let rows = ArticleRows::new(&mut open.source, kind);
+                return Ok(Self::Rows(Box::new(RowBlocks::new(file, open, rows))));
+            }
+            OpenInput::Text(source, layout) => (*source, layout),
+        };
+        Ok(match layout {
+            Layout::Lines => Self::Lines(BlockReader::new(path, file, Format::Text, source)),
+            Layout::JsonLines => Self::Lines(BlockReader::new(path, file, Format::Jsonl, source)),
+            Layout::JsonValues => Self::Lines(BlockReader::from_values(path, file, source)),
+            Layout::Form(form) => Self::Lines(BlockReader::with_form(path, file, source, form)),
+            Layout::Separated(by) => {
+                let mut open = RowFile::new(path, source);
+                let rows = SeparatedRows::open(&mut open, by, text_column)?;
+                Self::Rows(Box::new(RowBlocks::new(file, open, rows)))
+            }
+        })
+    }
+
+    /// Opens a range of a divided file; `file` is its index in the list.
+    ///
+    /// # Errors
+    /// [`Error::Storage`](crate::Error::Storage).
+    pub fn open_range(path: &Path, file: usize, range: FileRange) -> Result<Self> {
+        BlockReader::open_range(path, file, range).map(Self::Lines)
+    }
+
+    /// Returns the digests of a range; valid after the last block.
+    pub fn range_digests(&self) -> Option<RangeDigests> {
+        match self {
+            Self::Lines(reader) => reader.range_digests(),
+            _ => None,
+        }
+    }
+
+    /// Returns the next block, or `None` after the last block of the file.
+    ///
+    /// # Errors
+    /// The errors of [`BlockReader::next_block`], or a faulty row with its line.
+    pub fn next_block(&mut self) -> Result<Option<Block>> {
+        match self {
+            Self::Lines(reader) => reader.next_block(),
+            Self::Parquet(reader) => reader.next_block(),
+            Self::Rows(reader) => reader.next_block(),
+        }
+    }
+
+    /// Returns the manifest entry of the file; valid after the last block.
+    ///
+    /// # Errors
+    /// [`Error::Storage`](crate::Error::Storage) when a Parquet file cannot be read again for its digest.
+    pub fn entry(&self) -> Result<InputEntry> {
+        match self {
+            Self::Lines(reader) => Ok(reader.entry()),
+            Self::Parquet(reader) => reader.entry(),
+            Self::Rows(reader) => Ok(reader.entry()),
+        }
+    }
+
+    /// Returns the manifest entry of the file without its size and digest; valid after the last block.
+    pub fn description(&self) -> InputEntry {
+        let (format, lines, dump) = match self {
+            Self::Lines(reader) => (reader.format(), 0, None),
+            Self::Parquet(_) => (Format::Parquet, 0, None),
+            Self::Rows(reader) => {
+                let dump = reader.rows.pages();
+                let lines = if reader.rows.format().has_columns() { 0 } else { reader.rows_read() };
+                (reader.rows.format(), lines, dump)
+            }
+        };
+        InputEntry { path: String::new(), bytes: 0, format, lines, dump, blake3: String::new() }
+    }
+
+    /// Returns the number of bytes of the file behind the blocks so far; for Parquet, in proportion to the rows.
+    pub fn bytes_read(&self) -> u64 {
+        match self {
+            Self::Lines(reader) => reader.bytes_read(),
+            Self::Parquet(reader) => reader.bytes_read(),
+            Self::Rows(reader) => reader.bytes_read(),
+        }
+    }
+
+    /// Returns the remarks on the file, once the last block is read; `text_column` is the requested column.
+    pub fn remarks(&self, path: &Path, text_column: &str) -> Remarks {
+        let mut remarks = Remarks::default();
+        match self {
+            Self::Lines(reader) => {
+                remarks.add_count(Remark::IgnoredBytes, path, reader.ignored());
+                if let Some(counts) = reader.form_counts() {
+                    remarks.add_form(reader.format(), path, counts);
+                }
+            }
+            Self::Parquet(_) => {}
+            Self::Rows(reader) => {
+                remarks.add_count(Remark::IgnoredBytes, path, reader.ignored());
+                // A user who names a column knows that the file is a table.
+                let is_table = reader.rows.format().has_columns() && text_column == TEXT_COLUMN;
+                remarks.add_count(Remark::Table, path, if is_table { reader.rows_read() } else { 0 });
+            }
+        }
+        remarks
+    }
+}

@@ -1,0 +1,135 @@
+//! Reads CSV and TSV tables: one document in a column of each row.
+//!
+//! A row with another number of fields than the first is rejected, because its text could come from the wrong column.
+
+use std::io::{self, BufRead, Read};
+
+use bert_storage::did_you_mean;
+
+use super::columns::{ColumnLookup, column_names, find_column};
+use super::fields::{FieldParser, TableStart};
+use crate::error::{InputProblem, Locate, Result};
+use crate::json::listed;
+use crate::recognize::are_column_names;
+use crate::row_blocks::{NextRow, RowFile, RowSource};
+use crate::{Format, MAX_LINE_BYTES};
+
+/// Maximum number of rows per block.
+const ROWS: usize = 1 << 16;
+
+/// The text column of the rows of a CSV or TSV table.
+pub(super) struct SeparatedRows {
+    format: Format,
+    text: Box<dyn BufRead + Send>,
+    parser: FieldParser,
+    /// Number of fields of the first row.
+    fields: usize,
+    /// Index of the text column.
+    column: usize,
+    /// Whether the parser still has the first row, which is not a header.
+    has_first_row: bool,
+}
+
+impl SeparatedRows {
+    /// Reads the first row and finds the text column, by its name or its number from 1.
+    ///
+    /// # Errors
+    /// [`InputProblem::Column`] for a missing column; the error of the first row, with its line.
+    pub(super) fn open(file: &mut RowFile, separator: u8, column: &str) -> Result<Self> {
+        let TableStart { parser, skipped } = TableStart::detect(&file.source.head, separator);
+        let mut text = file.source.take_text();
+        let read = io::copy(&mut text.by_ref().take(skipped as u64), &mut io::sink());
+        read.map_err(|error| file.damaged(error))?;
+        let format = if separator == b'\t' { Format::Tsv } else { Format::Csv };
+        let mut rows = Self { format, text, parser, fields: 0, column: 0, has_first_row: false };
+        // An empty file has no rows and needs no columns.
+        if rows.parse_row(file)? {
+            rows.fields = rows.parser.len();
+            let found = rows.find_column(column);
+            found.map_err(|problem| problem.located(&file.path))?;
+        }
+        Ok(rows)
+    }
+
+    /// Finds the text column in the first row.
+    fn find_column(&mut self, column: &str) -> Result<(), InputProblem> {
+        let names = column_names(self.parser.texts());
+        let is_header = are_column_names(&names);
+        let (found, expected) = match find_column(&names, column) {
+            ColumnLookup::Found(place) => {
+                self.column = place.index;
+                self.has_first_row = !place.first_row_is_header;
+                return Ok(());
+            }
+            ColumnLookup::Twice => ("there twice".to_owned(), "text (see --text-column)"),
+            ColumnLookup::Missing => {
+                let similar = did_you_mean(column, names.iter().map(String::as_str));
+                let found = if is_header || names.len() == 1 {
+                    format!("missing (columns of its first line: {}{similar})", listed(&names))
+                } else {
+                    let longest = (0..names.len()).max_by_key(|&at| names[at].len()).unwrap_or_default() + 1;
+                    format!(
+                        "missing, and the first line is no header ({}): give the column by its number, such as --text-column {longest}",
+                        listed(&names)
+                    )
+                };
+                (found, "text: this is a table of separated values (see --text-column)")
+            }
+        };
+        Err(InputProblem::Column { column: column.to_owned(), found, expected })
+    }
+
+    /// Reads the next row into the parser; returns whether there was one.
+    fn parse_row(&mut self, file: &RowFile) -> Result<bool> {
+        if std::mem::take(&mut self.has_first_row) {
+            return Ok(true);
+        }
+        loop {
+            let (is_row, is_end) = match self.text.fill_buf() {
+                Ok([]) => (self.parser.finish(), true),
+                Ok(bytes) => {
+                    let taken = self.parser.take(bytes);
+                    let length = taken.unwrap_or(bytes.len());
+                    self.text.consume(length);
+                    (taken.is_some(), false)
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => return Err(file.damaged(error)),
+            };
+            if let Some(line) = self.parser.open_quote {
+                return Err(InputProblem::OpenQuote.at_line(&file.path, line).into());
+            }
+            if self.parser.row_size > MAX_LINE_BYTES {
+                let problem = InputProblem::RowTooLong { row: file.rows_read + 1, limit: MAX_LINE_BYTES };
+                return Err(problem.located(&file.path).into());
+            }
+            if is_row || is_end {
+                return Ok(is_row);
+            }
+        }
+    }
+}
+
+impl RowSource for SeparatedRows {
+    fn next_row(&mut self, file: &RowFile, into: &mut Vec<u8>) -> Result<NextRow> {
+        if !self.parse_row(file)? {
+            return Ok(NextRow::End);
+        }
+        let found = self.parser.len() as u64;
+        let expected = self.fields as u64;
+        if found != expected {
+            let line = self.parser.row_line;
+            return Err(InputProblem::Fields { found, expected }.at_line(&file.path, line).into());
+        }
+        into.extend_from_slice(self.parser.field(self.column));
+        Ok(NextRow::Row)
+    }
+
+    fn format(&self) -> Format {
+        self.format
+    }
+
+    fn max_rows(&self) -> usize {
+        ROWS
+    }
+}

@@ -1,0 +1,18 @@
+//! Threads and locks.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use rayon::{ThreadPool, ThreadPoolBuilder};
+
+use crate::error::{Error, Result};
+
+/// Returns a pool with this number of threads; 0 means one per core.
+pub fn pool(threads: usize) -> Result<ThreadPool> {
+    let pool = ThreadPoolBuilder::new().num_threads(threads).build();
+    pool.map_err(|source| Error::Threads { threads, source })
+}
+
+/// Locks a mutex, also after a panic of another thread.
+pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,165 @@
+//! The reference's `BasicTokenizer`: cleans text, splits it into words, and normalizes them.
+
+use std::borrow::Cow;
+
+use unicode_general_category::{GeneralCategory, get_general_category};
+use unicode_normalization::UnicodeNormalization;
+
+use crate::settings::TokenizerSettings;
+
+/// Returns whether a character is a CJK ideograph for the reference, which makes it a word by default.
+pub fn is_ideograph(c: char) -> bool {
+    matches!(u32::from(c),
+        0x4E00..=0x9FFF | 0x3400..=0x4DBF | 0x20000..=0x2A6DF | 0x2A700..=0x2B73F | 0x2B740..=0x2B81F
+        | 0x2B820..=0x2CEAF | 0xF900..=0xFAFF | 0x2F800..=0x2FA1F)
+}
+
+/// Returns whether a character is punctuation for the reference: ASCII other than letters, digits and space, and
+/// category P.
+pub fn is_punctuation(c: char) -> bool {
+    use GeneralCategory as G;
+    if c.is_ascii() {
+        return c.is_ascii_punctuation();
+    }
+    matches!(
+        get_general_category(c),
+        G::ConnectorPunctuation
+            | G::DashPunctuation
+            | G::OpenPunctuation
+            | G::ClosePunctuation
+            | G::InitialPunctuation
+            | G::FinalPunctuation
+            | G::OtherPunctuation
+    )
+}
+
+/// The result of cleaning a character.
+pub(crate) enum CharClass {
+    Dropped,
+    Space,
+    Text,
+}
+
+pub(crate) fn clean(c: char) -> CharClass {
+    match c {
+        '\t' | '\n' | '\r' | ' ' => CharClass::Space,
+        '\0' | '\u{fffd}' => CharClass::Dropped,
+        _ if c.is_ascii_graphic() => CharClass::Text,
+        _ => match get_general_category(c) {
+            GeneralCategory::Control | GeneralCategory::Format => CharClass::Dropped,
+            // Line and paragraph separators pass the reference's cleaning, and then separate words.
+            GeneralCategory::SpaceSeparator => CharClass::Space,
+            GeneralCategory::LineSeparator | GeneralCategory::ParagraphSeparator => CharClass::Space,
+            _ => CharClass::Text,
+        },
+    }
+}
+
+/// A word of a line: the cleaned text between spaces, or one ideograph.
+#[derive(Clone, Copy)]
+pub(crate) struct Word<'a> {
+    pub(crate) text: &'a str,
+    pub(crate) ideograph: bool,
+    /// Whether it is an ideograph directly after another one. Dropped characters may be in between.
+    pub(crate) adjoins: bool,
+}
+
+impl<'a> Word<'a> {
+    fn other(text: &'a str) -> Self {
+        Self { text, ideograph: false, adjoins: false }
+    }
+}
+
+/// Calls `word` with each whitespace-separated word of a line, cleaned; with `split_ideographs` ideographs are words.
+pub(crate) fn each_word(line: &str, split_ideographs: bool, mut word: impl FnMut(Word<'_>)) {
+    let bytes = line.as_bytes();
+    let mut at = 0;
+    let mut cleaned = String::new();
+    while at < bytes.len() {
+        if matches!(bytes[at], b' ' | b'\t' | b'\n' | b'\r') {
+            at += 1;
+            continue;
+        }
+        let graphic = bytes[at..].iter().take_while(|byte| byte.is_ascii_graphic()).count();
+        let end = at + graphic;
+        if graphic > 0 && (end == bytes.len() || matches!(bytes[end], b' ' | b'\t' | b'\n' | b'\r')) {
+            word(Word::other(&line[at..end]));
+            at = end;
+            continue;
+        }
+        at += clean_word(&line[at..], split_ideographs, &mut cleaned, &mut word);
+    }
+}
+
+/// Processes a word that is not plain ASCII, for [`each_word`]; returns the number of bytes consumed.
+fn clean_word(
+    rest: &str,
+    split_ideographs: bool,
+    cleaned: &mut String,
+    word: &mut impl FnMut(Word<'_>),
+) -> usize {
+    cleaned.clear();
+    let mut adjoins = false;
+    let mut taken = rest.len();
+    for (at, c) in rest.char_indices() {
+        match clean(c) {
+            CharClass::Dropped => {}
+            CharClass::Space => {
+                taken = at + c.len_utf8();
+                break;
+            }
+            CharClass::Text if split_ideographs && is_ideograph(c) => {
+                if !cleaned.is_empty() {
+                    word(Word::other(cleaned));
+                    cleaned.clear();
+                    adjoins = false;
+                }
+                word(Word { text: c.encode_utf8(&mut [0; 4]), ideograph: true, adjoins });
+                adjoins = true;
+            }
+            CharClass::Text => cleaned.push(c),
+        }
+    }
+    if !cleaned.is_empty() {
+        word(Word::other(cleaned));
+    }
+    taken
+}
+
+/// Returns the normalized form of a word: lower-cased as a whole word (final sigma), then NFD without nonspacing marks,
+/// according to the settings.
+pub(crate) fn normal(word: &str, settings: TokenizerSettings) -> Cow<'_, str> {
+    let cased: Cow<'_, str> = if settings.do_lower_case { word.to_lowercase().into() } else { word.into() };
+    if !settings.strips_accents() || cased.is_ascii() {
+        return cased;
+    }
+    without_accents(cased.chars()).collect()
+}
+
+/// Returns the characters in NFD without nonspacing marks.
+pub fn without_accents(characters: impl Iterator<Item = char>) -> impl Iterator<Item = char> {
+    characters.nfd().filter(|&c| get_general_category(c) != GeneralCategory::NonspacingMark)
+}
+
+/// Calls `part` with the parts of a word: each punctuation character alone, and the text between them.
+pub(crate) fn each_part(word: &str, mut part: impl FnMut(&str)) {
+    let mut start = 0;
+    for (at, c) in word.char_indices() {
+        if is_punctuation(c) {
+            if start < at {
+                part(&word[start..at]);
+            }
+            start = at + c.len_utf8();
+            part(&word[at..start]);
+        }
+    }
+    if start < word.len() {
+        part(&word[start..]);
+    }
+}
+
+/// Splits text into the words that WordPiece receives, without a vocabulary; used for training a vocabulary.
+pub fn basic_tokens(line: &str, settings: TokenizerSettings, mut token: impl FnMut(&str)) {
+    let split_ideographs = settings.tokenize_chinese_chars;
+    each_word(line, split_ideographs, |word| each_part(&normal(word.text, settings), &mut token));
+}

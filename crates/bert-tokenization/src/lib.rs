@@ -1,0 +1,40 @@
+//! Splits lines of text into WordPiece tokens, as the reference's `tokenization.py` and BERT's tokenizers of `transformers` do.
+//!
+//! | task | item |
+//! |---|---|
+//! | read `vocab.txt`, `tokenizer.json` and the files next to them | [`TokenizerFiles`] |
+//! | map tokens to ids and back | [`Vocabulary`] |
+//! | convert a text to ids | [`Tokenizer`]; [`Encoder`], with a cache of words, for long text |
+//! | find the characters that a piece came from | [`Tokenizer::encode_with_offsets`] |
+//! | words of Chinese text | [`chinese_words`], with the feature `chinese` |
+//!
+//! The reference's `BasicTokenizer` (clean, split ideographs, lower-case, strip accents, split punctuation) is ported
+//! here; the WordPiece model comes from the `tokenizers` crate. That crate's own BERT normalizer is not used, because
+//! it differs from the reference in several classes of characters (CJK extension E, private use, the final sigma,
+//! Unicode tables). `[SEP]` in a text is plain text, or the special token if the settings say so, as in `transformers`.
+
+mod added_tokens;
+mod basic;
+pub mod chinese_words;
+mod encoder;
+mod error;
+mod json_keys;
+mod offsets;
+pub mod python_str;
+mod settings;
+mod tokenizer;
+mod tokenizer_files;
+mod tokenizer_json;
+pub mod turkic;
+pub mod vocabulary;
+mod word_marks;
+
+pub use basic::{basic_tokens, is_ideograph, is_punctuation, without_accents};
+pub use encoder::Encoder;
+pub use error::{Error, Result, VocabularyProblem};
+pub use offsets::PieceWithOffsets;
+pub use settings::{PartialSettings, TokenizerSettings};
+pub use tokenizer::Tokenizer;
+pub use tokenizer_files::TokenizerFiles;
+pub use vocabulary::{TokenId, Vocabulary};
+pub use word_marks::IdSpace;

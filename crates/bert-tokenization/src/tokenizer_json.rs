@@ -1,0 +1,153 @@
+//! Reads vocabulary and settings from a `tokenizer.json`, the format of the `tokenizers` library.
+//!
+//! Features of that format that BERT's tokenizer lacks are rejected by their key. A plain map of tokens to ids
+//! (`vocab.json`) is accepted too.
+
+use std::path::Path;
+
+use serde_json::{Map, Value, json};
+
+use crate::added_tokens::{AddedToken, added_tokens};
+use crate::error::{Locate, Result, VocabularyProblem};
+use crate::json_keys::{optional_bool, reject_others, reject_unless, unsupported};
+use crate::settings::PartialSettings;
+use crate::vocabulary::{MAX_INPUT_CHARS_PER_WORD, SPECIAL, UNK, Vocabulary};
+
+/// Returns the settings of the normalizer of a `tokenizer.json`; a normalizer or pre-tokenizer other than BERT's is rejected.
+pub(crate) fn settings(tokenizer: &Map<String, Value>) -> Result<PartialSettings, VocabularyProblem> {
+    // A model alone says nothing about these stages, but `null` means that text is not cleaned or split.
+    if let Some(splitter) = tokenizer.get("pre_tokenizer")
+        && splitter.get("type").is_none_or(|name| name != "BertPreTokenizer")
+    {
+        let found = splitter.get("type").unwrap_or(splitter);
+        return Err(unsupported("pre_tokenizer", found, "BertPreTokenizer"));
+    }
+    let Some(normalizer) = tokenizer.get("normalizer") else { return Ok(PartialSettings::default()) };
+    let steps: Vec<&Value> = match normalizer {
+        whole if whole.get("type").is_some_and(|name| name == "Sequence") => {
+            whole.get("normalizers").and_then(Value::as_array).into_iter().flatten().collect()
+        }
+        one => vec![one],
+    };
+    let names: Vec<&str> = steps.iter().map(|step| step["type"].as_str().unwrap_or_default()).collect();
+    let bert_step =
+        steps.iter().find(|step| step["type"] == "BertNormalizer").and_then(|step| step.as_object());
+    match bert_step {
+        Some(step) if steps.len() == 1 => {
+            reject_unless(step, "clean_text", |clean| clean == true, "true")?;
+            Ok(PartialSettings {
+                do_lower_case: optional_bool(step, "lowercase")?,
+                strip_accents: optional_bool(step, "strip_accents")?,
+                tokenize_chinese_chars: optional_bool(step, "handle_chinese_chars")?,
+                split_special_tokens: None,
+            })
+        }
+        _ if names.concat().is_empty() => Err(unsupported("normalizer", normalizer, "BertNormalizer")),
+        _ => Err(unsupported("normalizer", &Value::from(names.join(", ")), "BertNormalizer")),
+    }
+}
+
+/// Largest maximum of characters of a word: the time to split a word grows with the square of its length.
+const MAX_WORD: u64 = 1000;
+
+/// Returns the maximum characters of a word that a `tokenizer.json` states.
+pub(crate) fn max_word(tokenizer: &Map<String, Value>) -> Result<usize, VocabularyProblem> {
+    let stated = tokenizer.get("model").and_then(|model| model.get("max_input_chars_per_word"));
+    let Some(stated) = stated else { return Ok(MAX_INPUT_CHARS_PER_WORD) };
+    let number = stated.as_u64().filter(|number| (1..=MAX_WORD).contains(number));
+    number
+        .map(|number| number as usize)
+        .ok_or_else(|| unsupported("max_input_chars_per_word", stated, "a number from 1 to 1000"))
+}
+
+/// Returns the vocabulary of a `tokenizer.json`, or of a map of tokens to ids.
+pub(crate) fn vocabulary(tokenizer: &Map<String, Value>, path: &Path) -> Result<Vocabulary> {
+    let model = tokenizer.get("model").filter(|model| model.is_object());
+    let Some(model) = model.and_then(Value::as_object) else {
+        return vocabulary_of_map(tokenizer, Vec::new(), path);
+    };
+    let check = || {
+        // Files of older versions do not contain the type.
+        let type_name = ("type", json!("WordPiece"), "WordPiece");
+        let prefix = ("continuing_subword_prefix", json!("##"), "##");
+        reject_others(model, &[type_name, ("unk_token", json!(UNK), UNK), prefix])
+    };
+    check().map_err(|problem| problem.located(path))?;
+    match model.get("vocab") {
+        Some(Value::Object(tokens)) => {
+            let added = added_tokens(tokenizer).map_err(|problem| problem.located(path))?;
+            vocabulary_of_map(tokens, added, path)
+        }
+        Some(other) => Err(unsupported("vocab", other, "a map of tokens to ids").located(path).into()),
+        None => Err(VocabularyProblem::Empty.located(path).into()),
+    }
+}
+
+/// Returns the vocabulary of a map of tokens to ids. An id without a token becomes a blank line.
+fn vocabulary_of_map(map: &Map<String, Value>, added: Vec<AddedToken>, path: &Path) -> Result<Vocabulary> {
+    // Far more ids than tokens indicate a damaged file, and would only waste memory.
+    let max_ids = 2 * map.len() + 1000;
+    let mut tokens: Vec<String> = Vec::with_capacity(map.len());
+    for (token, id) in map {
+        let id = id.as_u64().filter(|id| *id < max_ids as u64);
+        let Some(id) = id.map(|id| id as usize) else {
+            return Err(VocabularyProblem::NotAnId { token: token.clone() }.located(path).into());
+        };
+        if tokens.len() <= id {
+            tokens.resize(id + 1, String::new());
+        }
+        if !tokens[id].is_empty() {
+            return Err(VocabularyProblem::IdTwice { id, token: token.clone() }.located(path).into());
+        }
+        tokens[id].clone_from(token);
+    }
+    Vocabulary::from_tokens(tokens, path)?.with_added(&added, path)
+}
+
+impl Vocabulary {
+    /// Returns a vocabulary of these tokens, in the order of their ids.
+    ///
+    /// # Errors
+    /// The same errors as [`Vocabulary::from_bytes`], and a token that does not fit a line of `vocab.txt`.
+    fn from_tokens(tokens: Vec<String>, path: &Path) -> Result<Self> {
+        let read = Self::from_bytes((tokens.join("\n") + "\n").into_bytes(), path)?;
+        match tokens.iter().zip(read.tokens()).find(|(token, line)| token != line) {
+            None if tokens.len() == read.len() => Ok(read),
+            other => {
+                let token = other.map(|(token, _)| token.clone()).unwrap_or_default();
+                Err(VocabularyProblem::NotALine { token }.located(path).into())
+            }
+        }
+    }
+
+    /// Returns the same vocabulary with added tokens.
+    ///
+    /// # Errors
+    /// A token that would be searched for in the text before it is split, or whose id belongs to another token.
+    pub(crate) fn with_added(self, added: &[AddedToken], path: &Path) -> Result<Self> {
+        let mut tokens = self.tokens().to_vec();
+        for AddedToken { id, content, special } in added {
+            if !special && !SPECIAL.contains(&content.as_str()) {
+                return Err(VocabularyProblem::AddedToken { token: content.clone() }.located(path).into());
+            }
+            if tokens.get(*id).is_some_and(|token| token == content) {
+                continue;
+            }
+            if *id > 2 * self.len() + 1000 || tokens.get(*id).is_some_and(|token| !token.is_empty()) {
+                return Err(VocabularyProblem::IdTwice { id: *id, token: content.clone() }
+                    .located(path)
+                    .into());
+            }
+            if tokens.len() <= *id {
+                tokens.resize(id + 1, String::new());
+            }
+            tokens[*id].clone_from(content);
+        }
+        let is_marker = |token: &&AddedToken| token.special && !SPECIAL.contains(&token.content.as_str());
+        let mut markers: Vec<u32> = added.iter().filter(is_marker).map(|token| token.id as u32).collect();
+        markers.sort_unstable();
+        markers.dedup();
+        let whole = if tokens == self.tokens() { self } else { Self::from_tokens(tokens, path)? };
+        Ok(whole.with_markers(markers))
+    }
+}
