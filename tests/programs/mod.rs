@@ -2,6 +2,7 @@
 
 mod environment; // closed pipes, no terminal, odd paths, --quiet and --json
 mod examples; // the programs of examples/
+mod packages; // the crates as a registry receives them
 mod pipeline; // text to vocabulary, shards, model, evaluation, pages, export
 mod quickstart;
 mod run_log; // --tensorboard and --log-command

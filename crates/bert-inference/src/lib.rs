@@ -29,7 +29,9 @@
 //! | feature | content |
 //! |---|---|
 //! | `flex` (default) | burn's pure-Rust CPU backend |
-//! | `cli` (default) | the options of models and devices as clap flags |
+//! | `cli` | the options of models and devices as clap flags |
+//! | `builtin-models` | the small English models `tiny-en` and `mini-en` |
+//! | `chinese` | words of Chinese text, for attention by word |
 //! | `ndarray` | burn's older CPU backend |
 //! | `cuda` | the CUDA backend |
 //! | `wgpu` | GPUs of all vendors; `vulkan` and `metal` compile kernels to SPIR-V and MSL |

@@ -1,6 +1,6 @@
 //! Tests groups over MPI: starts itself by `mpirun`, which must be installed.
 
-#[path = "integration/common.rs"]
+#[path = "collectives/common.rs"]
 #[expect(dead_code, reason = "some helpers are for other transports")]
 mod common;
 
