@@ -215,6 +215,8 @@ impl Folder {
         command.args(words).current_dir(&self.inside);
         // Initial weights of another test or run in the user's cache would change which command reads the text.
         command.env("XDG_CACHE_HOME", self.temporary.path().join("cache"));
+        // Nor is a missing folder looked for on the Hugging Face Hub.
+        command.env("HF_HUB_OFFLINE", "1").env_remove("HF_HOME").env_remove("HF_HUB_CACHE");
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
     }

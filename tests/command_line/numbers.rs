@@ -169,4 +169,10 @@ fn numbers_in_the_environment_are_bounded() {
             check(&format!("{variable}={number}"), &crate::common::ended(&line, output));
         }
     }
+    for number in NUMBERS.into_iter().filter(|number| *number != "1") {
+        let line = "bert inspect owner/model";
+        let output = folder.command(line).env("HF_HUB_DOWNLOAD_TIMEOUT", number).output();
+        let ended = crate::common::ended(line, output.expect("the program starts"));
+        assert_eq!(ended.code, Some(2), "{number}: {}", ended.stderr);
+    }
 }

@@ -231,7 +231,7 @@ fn foreign_weights_name_the_conversion() {
         }
     }
     let ended = folder.run("bert features --checkpoint bert-base-uncased --input new.txt");
-    ended.stderr_has("hf download bert-base-uncased");
+    ended.stderr_has("bert-base-uncased: no folder has this name, and it is not in the cache");
     for line in ["bert features --checkpoint nowhere --input new.txt", "bert report nowhere"] {
         let ended = folder.run(line);
         ended.stderr_has("does not exist");

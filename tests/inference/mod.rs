@@ -5,6 +5,7 @@ mod built_in; // the built-in model
 mod cards; // model cards of exports and fine-tuned models
 mod description; // the trained length, pooling, heads and settings of a model in every program
 mod foreign_models; // model folders of other projects: missing tensors, their tokenizers, other formats
+mod hub; // models by their names on the Hugging Face Hub
 mod likelihood; // minimal pairs, and the words and sentences nearest to a query
 mod onnx; // graphs for ONNX Runtime
 mod parity; // the answers of every kind of model in other libraries

@@ -26,7 +26,11 @@ fn sources_without_weights_are_refused() {
         "no model.safetensors in this folder, nor weights of PyTorch or TensorFlow",
     );
     folder.refused("bert import none out", 4, "none: this folder does not exist");
-    folder.refused("bert import google/bert out", 4, "hf download google/bert");
+    folder.refused(
+        "bert import google/bert out",
+        4,
+        "google/bert: no folder has this name, and it is not in the cache",
+    );
 }
 
 const FULL: [&str; 4] = ["google", "pytorch", "pytorch-legacy", "parts"];

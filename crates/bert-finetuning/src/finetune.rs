@@ -33,7 +33,7 @@ use crate::output::write_output;
 use crate::run::fingerprint::identity;
 use crate::run::grid_search::GridSearch;
 use crate::run::initial_model::initial_model;
-use crate::run::resume::{SavedRuns, remove_saved_runs, saved_identity};
+use crate::run::resume::{RunStart, SavedRuns, remove_saved_runs, saved_identity};
 use crate::setup::{BaseCheckpoint, Setup, with_length};
 
 /// Fine-tunes a checkpoint, once per seed. With `resume`, continues a stopped or killed fine-tuning in the output
@@ -198,7 +198,8 @@ fn train<T: FinetuneTask>(
     let several = cells.len() * config.seeds.len() > 1;
     let folder = output.folder().clone();
     let identity = identity(task)?;
-    let saved = SavedRuns::open(folder, resume, &identity, several, on_event)?;
+    let start = RunStart { identity: &identity, checkpoint: &checkpoint.name };
+    let saved = SavedRuns::open(folder, resume, &start, several, on_event)?;
 
     let mut log = saved.live_log();
     let mut logged = |event| {

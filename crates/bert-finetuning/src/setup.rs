@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use bert_inference::compute::precision::PrecisionChoice;
 use bert_inference::encoding::model_tokenizer::{ModelTokenizer, check_segments};
-use bert_inference::model_dir::builtin_model;
+use bert_inference::model_dir::hub_model::recorded_path;
 use bert_inference::model_dir::model_folder::resolve_model_folder;
 use bert_inference::{DefaultLength, EncodingLength, ModelDescription, ModelFiles};
 use bert_kernels::Compute;
@@ -77,7 +77,7 @@ pub(crate) fn with_length(config: FinetuneConfig, notes: &mut Vec<String>) -> Re
 pub(crate) struct BaseCheckpoint {
     /// Its folder.
     pub(crate) folder: PathBuf,
-    /// Its name in reports and adapters: the folder, or the name of the built-in model.
+    /// Its name in reports and adapters: the folder, or the name of a built-in model or of one of the Hub.
     pub(crate) name: PathBuf,
     /// The model's configuration.
     pub(crate) model_config: BertConfig,
@@ -113,7 +113,7 @@ impl BaseCheckpoint {
         let folder = resolve_model_folder(&config.checkpoint, &mut |error| {
             on_event(FinetuneEvent::Warning(error.to_string()));
         })?;
-        let name = builtin_model::meant(&config.checkpoint).map_or_else(|| folder.clone(), PathBuf::from);
+        let name = recorded_path(&config.checkpoint, &folder);
         let ModelFiles { config: model_config, tokenizer, description } = ModelFiles::open(&folder)?;
         let spec = config.task.spec();
         let has_pairs = spec.pair || spec.choices > 0 || matches!(spec.kind, Kind::Spans { .. });

@@ -24,6 +24,9 @@ pub enum Error {
     /// A folder of a model is invalid, or a file in it.
     #[error(transparent)]
     Folder(#[from] Located<FolderProblem>),
+    /// A model of the Hugging Face Hub cannot be had.
+    #[error(transparent)]
+    Hub(#[from] bert_hub::Error),
     /// A file operation failed.
     #[error("{}: {source}", path.display())]
     Io {
@@ -94,12 +97,6 @@ pub enum FolderProblem {
     /// A folder does not exist.
     #[error("this folder does not exist")]
     NoSuchFolder,
-    /// A path does not exist, but has the form of a Hugging Face Hub name.
-    #[error(
-        "this folder does not exist. If {0} is a model of the Hugging Face Hub, download it with `hf download {0} \
-         --local-dir DIR` and give DIR"
-    )]
-    HubName(String),
     /// The encoder's weights differ from the weights that the adapter was trained on.
     #[error(
         "the adapter was trained on other weights than those in {}; give the folder of its encoder with --encoder",
@@ -185,6 +182,7 @@ impl Error {
             Self::Model(error) => error.exit_code(),
             Self::Task(error) => error.exit_code(),
             Self::Folder(error) => error.problem.exit_code(),
+            Self::Hub(error) => error.exit_code(),
             Self::UnknownDevice { .. } | Self::Configuration { .. } => 2,
             Self::Mismatch(_) => 4,
             Self::Io { .. }

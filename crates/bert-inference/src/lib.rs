@@ -19,7 +19,8 @@
 //!
 //! `compute/` opens the device ([`DeviceName`]), `encoding/` tokenizes and pads texts, and `model_dir/` finds and opens
 //! the folders of models: [`resolve_model_folder`](model_dir::model_folder::resolve_model_folder) accepts a Hugging
-//! Face folder, a checkpoint, a run or a fine-tuning. The training crates use these folders too.
+//! Face folder, a checkpoint, a run, a fine-tuning, or the name of a model of the Hugging Face Hub. The training crates use
+//! these folders too.
 //!
 //! The library prints nothing and never exits the process: it returns an [`Error`], which provides the exit code for a
 //! program.
@@ -29,6 +30,7 @@
 //! | feature | content |
 //! |---|---|
 //! | `flex` (default) | burn's pure-Rust CPU backend |
+//! | `hub` | models of the Hugging Face Hub that are not in its cache are downloaded |
 //! | `cli` | the options of models and devices as clap flags |
 //! | `builtin-models` | the small English models `tiny-en` and `mini-en` |
 //! | `chinese` | words of Chinese text, for attention by word |

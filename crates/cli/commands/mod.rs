@@ -6,6 +6,7 @@ pub mod data;
 pub mod devices;
 pub mod evaluation;
 pub mod experiment;
+mod hub;
 pub mod man;
 pub mod models;
 pub mod quickstart;
@@ -22,6 +23,7 @@ use bert_tokenization::python_str::python_strip;
 use bert_training::step::device_selection::select_device;
 use clap::builder::RangedU64ValueParser;
 
+use crate::commands::hub::pinned;
 use crate::output::progress::{print_note, print_warning};
 
 /// Divides a text of the command line, or a line of a file, into the texts of a pair at its last ` ||| `, as
@@ -36,14 +38,15 @@ fn at_least(least: u64) -> RangedU64ValueParser<usize> {
     RangedU64ValueParser::new().range(least..)
 }
 
-/// Returns the model folder that a path refers to, and prints the corrupt checkpoints that were skipped to stderr.
+/// Returns the model folder that a path refers to, and prints the corrupt checkpoints that were skipped to stderr. A model
+/// of the Hub is downloaded if it is not in the cache.
 fn model_folder(path: &Path) -> anyhow::Result<PathBuf> {
-    Ok(resolve_model_folder(path, &mut |error| print_warning(error))?)
+    Ok(resolve_model_folder(&pinned(path, false)?, &mut |error| print_warning(error))?)
 }
 
 /// Like [`model_folder`], for commands that also accept an adapter folder.
 fn tuned_folder(path: &Path) -> anyhow::Result<PathBuf> {
-    Ok(resolve_tuned_folder(path, &mut |error| print_warning(error))?)
+    Ok(resolve_tuned_folder(&pinned(path, false)?, &mut |error| print_warning(error))?)
 }
 
 /// Returns the device itself, or for `auto` the fastest one, whose name and reason are printed to stderr.

@@ -10,7 +10,7 @@
 //! | 5 | numerical failure |
 //! | 6 | output in use by another process |
 //! | 7 | not enough memory: the estimate exceeds the limit, or an allocation failed |
-//! | 75 | retry later: other parts of a build have not tokenized their text yet, a store is unavailable, or another rank is lost |
+//! | 75 | retry later: other parts of a build have not tokenized their text yet, a store or the Hugging Face Hub is unavailable, or another rank is lost |
 //! | 130, 143 | stopped cleanly by SIGINT, SIGTERM |
 
 use std::borrow::Cow;

@@ -103,8 +103,8 @@ pub struct FinetuneConfig {
     #[setters(into)]
     pub test_file: Option<PathBuf>,
 
-    /// Model folder to start from. A pre-training run, a checkpoint of one, a Hugging Face folder, or a built-in model:
-    /// tiny-en or mini-en.
+    /// Model folder to start from. A pre-training run, a checkpoint of one, a Hugging Face folder, a name on the Hugging Face
+    /// Hub (OWNER/MODEL), or a built-in model: tiny-en or mini-en.
     #[cfg_attr(feature = "cli", arg(long, value_name = "DIR", default_value = bert_inference::model_dir::builtin_model::NAME))]
     #[setters(into)]
     pub checkpoint: PathBuf,

@@ -29,7 +29,7 @@ use crate::output::write_output;
 use crate::run::fingerprint::identity;
 use crate::run::grid_search::CellRuns;
 use crate::run::initial_model::{InitialModel, initial_model};
-use crate::run::resume::{SavedRuns, saved_identity};
+use crate::run::resume::{RunStart, SavedRuns, saved_identity};
 use crate::run::step::{TrainSettings, num_train_steps};
 use crate::run::task_draw::TaskDraw;
 use crate::run::training::Training;
@@ -98,7 +98,8 @@ pub fn multitask(
     let identity =
         json!({ "tasks": identities, "sampling": sampling, "temperature": temperature, "seed": seed });
     let outputs = open_outputs(config, &folder, resume, &identity)?;
-    let saved = SavedRuns::open(folder.clone(), resume, &identity, false, on_event)?;
+    let start = RunStart { identity: &identity, checkpoint: &checkpoint.name };
+    let saved = SavedRuns::open(folder.clone(), resume, &start, false, on_event)?;
     let mut saved_run = saved.run(0, seed);
 
     for (task, cell) in tasks.iter().zip(&cells) {

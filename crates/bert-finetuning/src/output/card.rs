@@ -1,6 +1,7 @@
 //! Makes the model card of a fine-tuned model from its report.
 
-use bert_inference::model_dir::model_folder::resolve_tuned_folder;
+use bert_inference::model_dir::hub_model::hub_name;
+use bert_inference::model_dir::model_folder::present_folder;
 use bert_tasks::{Kind, Metric, Task};
 
 use crate::config::HeadKind;
@@ -29,9 +30,9 @@ pub fn card_of_finetuning(report: &FinetuneReport) -> Card {
     } else {
         python_usage(class)
     };
-    let folder = resolve_tuned_folder(&report.start, &mut |_| {});
-    let base = folder.map(|folder| stated_in(&folder)).unwrap_or_default();
-    let start = report.start.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let base = present_folder(&report.start).map(|folder| stated_in(&folder)).unwrap_or_default();
+    let file_name = || report.start.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let start = hub_name(&report.start).map_or_else(file_name, |name| name.to_string());
     let mut limits = limits(report);
     if let Some(license) = &base.license {
         limits.push(format!("The licence of the model that it started from, {start}, is {license}."));

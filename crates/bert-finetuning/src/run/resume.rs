@@ -106,6 +106,13 @@ pub(crate) fn remove_saved_runs(output: &StagedFolder<'_>) -> Result<(), Error> 
     Ok(output.discard(FOLDER, REMOVED)?)
 }
 
+/// The start of a fine-tuning, as its folder records it.
+pub(crate) struct RunStart<'a> {
+    pub(crate) identity: &'a Value,
+    /// The model; one of the Hub with its commit.
+    pub(crate) checkpoint: &'a Path,
+}
+
 impl<'a> SavedRuns<'a> {
     /// Opens the saved runs in a locked output folder. With `resume`, existing runs are kept.
     ///
@@ -115,14 +122,14 @@ impl<'a> SavedRuns<'a> {
     pub(crate) fn open(
         output: StagedFolder<'a>,
         resume: bool,
-        identity: &Value,
+        start: &RunStart<'_>,
         keeps_finished: bool,
         on_event: &mut dyn FnMut(FinetuneEvent),
     ) -> Result<Self, Error> {
         let folder = output.inside(FOLDER);
         let saved = Self { output, keeps_finished };
         let mut warnings = Vec::new();
-        if Self::are_of(&saved.output, identity, &mut |event| warnings.push(event))? && resume {
+        if Self::are_of(&saved.output, start.identity, &mut |event| warnings.push(event))? && resume {
             warnings.into_iter().for_each(on_event);
             return Ok(saved);
         }
@@ -132,8 +139,10 @@ impl<'a> SavedRuns<'a> {
         }
         saved.remove()?;
         folder.create()?;
-        folder
-            .write_checksummed(RUN, &json!({ "identity": identity, "environment": environment_of_run() }))?;
+        let RunStart { identity, checkpoint } = start;
+        let whole =
+            json!({ "identity": identity, "checkpoint": checkpoint, "environment": environment_of_run() });
+        folder.write_checksummed(RUN, &whole)?;
         Ok(saved)
     }
 

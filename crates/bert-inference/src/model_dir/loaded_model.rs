@@ -18,6 +18,7 @@ use crate::error::{Error, FolderProblem};
 use crate::model_dir::builtin_model;
 use crate::model_dir::description::{DefaultLength, EncodingLength, ModelDescription};
 use crate::model_dir::encoder_record::check_recorded_encoder;
+use crate::model_dir::hub_model::hub_name;
 use crate::model_dir::json_file::{exists, read_json};
 use crate::model_dir::model_files::ModelFiles;
 use crate::model_dir::model_folder::resolve_model_folder;
@@ -246,14 +247,19 @@ impl AdapterBase<'_> {
         let path = match (self.encoder, self.recorded) {
             (Some(encoder), _) => encoder,
             (None, Some(base))
-                if Path::new(base).is_dir() || builtin_model::meant(Path::new(base)).is_some() =>
+                if Path::new(base).is_dir()
+                    || builtin_model::meant(Path::new(base)).is_some()
+                    || hub_name(Path::new(base)).is_some() =>
             {
                 Path::new(base)
             }
             (None, Some(base)) => return Err(no_encoder(format!("{base}, which does not exist"))),
             (None, None) => return Err(no_encoder("not named in the folder".to_string())),
         };
-        let encoder = resolve_model_folder(path, &mut |_| {})?;
+        let encoder = resolve_model_folder(path, &mut |_| {}).map_err(|error| match error {
+            Error::Hub(error) if self.encoder.is_none() => no_encoder(format!("not there ({error})")),
+            error => error,
+        })?;
         // An encoder named by the user is not checked: the same weights may be stored in another format.
         if self.encoder.is_none() {
             check_recorded_encoder(self.folder, &encoder)?;

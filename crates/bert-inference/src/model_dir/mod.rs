@@ -4,6 +4,7 @@ pub mod builtin_model;
 pub mod checkpoint;
 pub mod description;
 pub mod encoder_record;
+pub mod hub_model;
 pub mod json_file;
 pub mod loaded_model;
 pub mod model_files;

@@ -7,12 +7,14 @@ use bert_storage::Locate;
 use crate::error::{Error, FolderProblem};
 use crate::model_dir::builtin_model;
 use crate::model_dir::checkpoint::{CheckpointFolder, MARKER, verify};
+use crate::model_dir::hub_model::hub_folder;
 
 /// Resolves a path to a model folder: a Hugging Face folder, an archive of google-research/bert or a checkpoint itself, the
-/// newest valid checkpoint of a run, the tuned model of a fine-tuning, or a [built-in](builtin_model) model.
+/// newest valid checkpoint of a run, the tuned model of a fine-tuning, a [built-in](builtin_model) model, the name of a
+/// model of the Hugging Face Hub, or its folder in the Hub's cache.
 ///
 /// # Errors
-/// [`FolderProblem::NoCheckpoint`] when the path is none of these;
+/// [`FolderProblem::NoCheckpoint`] when the path is none of these; [`Error::Hub`] when a model cannot be downloaded;
 /// [`bert_model::Error::AdapterWithoutEncoder`] for an adapter, whether from a fine-tuning or from another library.
 pub fn resolve_model_folder(path: &Path, warn: &mut dyn FnMut(&Error)) -> Result<PathBuf, Error> {
     let folder = resolve_tuned_folder(path, warn)?;
@@ -23,10 +25,24 @@ pub fn resolve_model_folder(path: &Path, warn: &mut dyn FnMut(&Error)) -> Result
 /// Resolves a path like [`resolve_model_folder`], but also accepts an adapter's folder.
 ///
 /// # Errors
-/// [`FolderProblem::NoCheckpoint`] when the path is none of these.
+/// [`FolderProblem::NoCheckpoint`] when the path is none of these; [`Error::Hub`] when a model cannot be downloaded.
 pub fn resolve_tuned_folder(path: &Path, warn: &mut dyn FnMut(&Error)) -> Result<PathBuf, Error> {
+    hub_folder(path, true)?.map_or_else(|| resolve_local(path, warn), Ok)
+}
+
+/// Returns the folder of a model that a report names, if it is there without a download.
+pub fn present_folder(path: &Path) -> Option<PathBuf> {
+    let found = hub_folder(path, false).ok()?;
+    found.or_else(|| resolve_local(path, &mut |_| {}).ok())
+}
+
+/// Resolves a path that is not the name of a model of the Hub.
+fn resolve_local(path: &Path, warn: &mut dyn FnMut(&Error)) -> Result<PathBuf, Error> {
     if let Some(name) = builtin_model::meant(path) {
         return builtin_model::folder(name);
+    }
+    if let Some(folder) = bert_hub::snapshot(path) {
+        return Ok(folder);
     }
     if path.join(MARKER).exists() {
         return verify(path).map(|_| path.to_path_buf());
@@ -48,11 +64,12 @@ pub fn resolve_tuned_folder(path: &Path, warn: &mut dyn FnMut(&Error)) -> Result
         return Ok(path.to_path_buf());
     }
     bert_model::reject_other_weights(path)?;
-    if path.exists() {
-        let problem = model_below(path).map_or(FolderProblem::NoCheckpoint, FolderProblem::ModelBelow);
-        return Err(problem.located(path).into());
-    }
-    Err(no_such_folder(path))
+    let problem = if path.exists() {
+        model_below(path).map_or(FolderProblem::NoCheckpoint, FolderProblem::ModelBelow)
+    } else {
+        FolderProblem::NoSuchFolder
+    };
+    Err(problem.located(path).into())
 }
 
 /// Returns a model folder inside a folder: a snapshot in the cache of the Hugging Face Hub, or a module of an old folder
@@ -71,27 +88,6 @@ fn model_below(path: &Path) -> Option<PathBuf> {
     folders.into_iter().find(is_model)
 }
 
-/// Returns the error of a folder that does not exist, with a remedy if the path has the form of a Hub name.
-pub fn no_such_folder(path: &Path) -> Error {
-    let problem = match path.to_str().filter(|name| is_hub_name(name)) {
-        Some(name) => FolderProblem::HubName(name.to_string()),
-        None => FolderProblem::NoSuchFolder,
-    };
-    problem.located(path).into()
-}
-
-/// Returns whether a path has the form of a Hugging Face Hub name: OWNER/MODEL, or a legacy name without an owner.
-pub(crate) fn is_hub_name(path: &str) -> bool {
-    let is_part = |part: &str| {
-        let allowed = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
-        part.starts_with(|c: char| c.is_ascii_alphanumeric()) && part.chars().all(allowed)
-    };
-    match path.split_once('/') {
-        Some((owner, model)) => is_part(owner) && is_part(model) && !Path::new(owner).exists(),
-        None => is_part(path) && ["bert-", "distilbert-", "roberta-"].iter().any(|old| path.starts_with(old)),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::fs;
@@ -99,19 +95,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hub_names_are_distinguished_from_paths() {
-        let hub = ["google-bert/bert-base-uncased", "bert-base-german-cased", "prajjwal1/bert-tiny"];
-        let paths = ["runs", "./runs/one", "/a/b", "runs/one/two", "src/none", "a b/c", "", "~/bert"];
-        assert!(hub.iter().all(|name| is_hub_name(name)) && !paths.iter().any(|path| is_hub_name(path)));
-        let message = resolve_model_folder(Path::new(hub[0]), &mut |_| {}).unwrap_err();
-        assert!(message.to_string().contains("hf download google-bert/bert-base-uncased"), "{message}");
-        assert_eq!(message.exit_code(), 4);
+    fn folders_of_the_hub_cache_are_recognized() {
+        let folder = tempfile::tempdir().unwrap();
+        let model = folder.path().join("models--x--y");
+        let snapshot = model.join("snapshots/abc");
+        fs::create_dir_all(&snapshot).unwrap();
+        fs::write(snapshot.join("config.json"), "{}").unwrap();
+        assert_eq!(resolve_model_folder(&model, &mut |_| {}).unwrap(), snapshot);
     }
 
     #[test]
     fn a_model_inside_a_folder_is_named() {
         let folder = tempfile::tempdir().unwrap();
-        for inside in ["models--x--y/snapshots/abc", "sentences/0_BERT"] {
+        for inside in ["copy/snapshots/abc", "sentences/0_BERT"] {
             let model = folder.path().join(inside);
             fs::create_dir_all(&model).unwrap();
             fs::write(model.join("config.json"), "{}").unwrap();

@@ -272,10 +272,12 @@ impl AdapterFolder {
     }
 }
 
-/// Returns the encoder named in a configuration of one of the libraries.
+/// Returns the encoder named in a configuration of one of the libraries, with `@` and its commit if there is one.
 pub(crate) fn base_of(config: &Map<String, Value>) -> Option<String> {
-    let named = ["model_name", "base_model_name_or_path"].iter().find_map(|key| config.get(*key)?.as_str());
-    named.map(String::from)
+    let text = |key: &str| config.get(key)?.as_str();
+    let base = text("model_name").or_else(|| text("base_model_name_or_path"))?;
+    let commit = text("revision").filter(|revision| revision.len() == 40);
+    Some(commit.map_or_else(|| base.to_string(), |commit| format!("{base}@{commit}")))
 }
 
 /// Loads these tensors into the model's adapter parameters, and into its classifier if they include one.

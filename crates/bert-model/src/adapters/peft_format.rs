@@ -11,7 +11,11 @@ use crate::error::Error;
 const PREFIX: &str = "base_model.model.";
 
 /// Returns the configuration as `LoraConfig` writes it, without keys at their default that do not affect the result.
+///
+/// The commit of a base `NAME@COMMIT` has a key of its own.
 pub(crate) fn config(rank: usize, alpha: f64, base: &str) -> Value {
+    let commit = base.rsplit_once('@').filter(|(_, commit)| commit.len() == 40);
+    let (base, revision) = commit.map_or((base, None), |(base, commit)| (base, Some(commit)));
     json!({
         "alpha_pattern": {},
         "auto_mapping": null,
@@ -28,7 +32,7 @@ pub(crate) fn config(rank: usize, alpha: f64, base: &str) -> Value {
         "peft_type": "LORA",
         "r": rank,
         "rank_pattern": {},
-        "revision": null,
+        "revision": revision,
         "target_modules": ["query", "value"],
         "task_type": "SEQ_CLS",
         "use_dora": false,

@@ -3,16 +3,15 @@
 use std::path::{Path, PathBuf};
 
 use bert_data::PartialSettings;
-use bert_inference::ModelDescription;
 use bert_inference::compute::device::DeviceName;
 use bert_inference::encoding::model_tokenizer::ModelTokenizer;
 use bert_inference::model_dir::loaded_model::with_outputs;
-use bert_inference::model_dir::model_folder::no_such_folder;
+use bert_inference::{FolderProblem, ModelDescription};
 use bert_model::{
     Architecture, BertConfig, BertForPreTraining, FolderContents, LoadPolicy, NamedTensors, Snapshot,
     WEIGHTS, WeightsFiles, find_config, find_weights, load_named_tensors,
 };
-use bert_storage::{Disk, StagedFolder};
+use bert_storage::{Disk, Locate, StagedFolder};
 use bert_training::Error;
 use bert_training::run_dir::incomplete_output::OutputGuard;
 
@@ -60,7 +59,8 @@ pub fn import(source: &Path, target: &Path, how: &Import) -> Result<Imported, Er
         None => {
             bert_model::reject_weights_file(source)?;
             if !source.exists() {
-                return Err(no_such_folder(source).into());
+                let missing = FolderProblem::NoSuchFolder.located(source);
+                return Err(bert_inference::Error::from(missing).into());
             }
             find_weights(source)?
         }

@@ -13,6 +13,7 @@ use bert_finetuning::{FinetuneReport, card_of_finetuning};
 use bert_inference::compute::environment::Invocation;
 use bert_inference::model_dir::checkpoint::{MARKER, STATE, TrainerState};
 use bert_inference::model_dir::json_file::{exists, read_record};
+use bert_inference::model_dir::model_folder::present_folder;
 use bert_model::BertConfig;
 use bert_training::Error;
 use bert_training::evaluation::{Evaluation, EvaluationRecord};
@@ -109,7 +110,8 @@ pub(crate) fn card_of_folder(folder: &Path, encoder_only: bool) -> Result<Option
             paths
                 .as_ref()
                 .and_then(|paths| paths.init_checkpoint.as_deref())
-                .map(stated_in)
+                .and_then(present_folder)
+                .map(|folder| stated_in(&folder))
                 .unwrap_or_default(),
         ),
         dataset: CardDataset {

@@ -49,7 +49,7 @@ pub struct PretrainConfig {
     pub model: Option<String>,
 
     /// Run, checkpoint or model folder to start from. Pre-training continues with moments at zero, unless --keep-moments
-    /// is given. A model folder is a Hugging Face folder.
+    /// is given. A model folder is a Hugging Face folder, or a name on the Hugging Face Hub (OWNER/MODEL).
     #[cfg_attr(feature = "cli", arg(long, visible_alias = "continue-from", value_name = "DIR"))]
     #[setters(into)]
     pub init_checkpoint: Option<PathBuf>,

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use bert_data::Manifest;
+use bert_inference::model_dir::hub_model::hub_name;
 use bert_inference::model_dir::json_file::read_record;
 
 use crate::pretrain::run_file::RunFile;
@@ -12,6 +13,9 @@ use crate::run_dir::identity::RUN;
 /// Returns the run that wrote a checkpoint, if its `run.json` is there. The path is the run itself, a checkpoint in its folder
 /// `checkpoints`, or its best or averaged weights.
 pub(super) fn run_of_checkpoint(checkpoint: &Path) -> Option<RunFile> {
+    if hub_name(checkpoint).is_some() {
+        return None;
+    }
     let run = checkpoint.ancestors().take(3).map(|folder| folder.join(RUN)).find(|path| path.is_file());
     run.and_then(|path| read_record(&path).ok())
 }

@@ -8,6 +8,7 @@ use clap::error::ErrorKind;
 use clap::{Arg, CommandFactory, Parser};
 
 use crate::commands::data::engine;
+use crate::commands::hub::folder_of_name;
 use crate::options::help::examples_and_exit_codes;
 use crate::options::options_file::OptionsFile;
 use crate::options::run_args::PrintArgs;
@@ -136,6 +137,9 @@ pub fn run(mut args: Args) -> anyhow::Result<()> {
     args.config.check()?;
     if let Some(warning) = args.config.cap_warning() {
         print_warning(warning);
+    }
+    if let Some(vocab) = &mut args.config.vocab {
+        *vocab = folder_of_name(vocab, args.print.quiet)?;
     }
     let _copy = copy_standard_input(&mut args)?;
     if let Some(note) = skipped_names_note(&args.config.input)? {

@@ -14,6 +14,7 @@ use clap::Args as ClapArgs;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
+use crate::commands::hub::pinned;
 use crate::commands::{at_least, selected_device, text_or_pair, tuned_folder};
 use crate::output::files::OverwriteArgs;
 use crate::output::progress::{print_stderr, print_warning};
@@ -86,6 +87,7 @@ pub struct Args {
 pub fn run(args: &Args) -> anyhow::Result<()> {
     args.threads.start_pool();
     let output = args.output.as_deref().map(|path| args.overwrite.output(path)).transpose()?;
+    let encoder = args.encoder.as_deref().map(|path| pinned(path, false)).transpose()?;
     let folder = tuned_folder(&args.checkpoint)?;
     if args.columns.len() > 2 {
         let reason = "takes one name, or two for a pair of texts".to_string();
@@ -93,7 +95,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     }
     let input = args.input.as_deref().map(|input| args.new_texts(input)).transpose()?;
     let options = ModelOptions {
-        encoder: args.encoder.as_deref(),
+        encoder: encoder.as_deref(),
         max_length: args.max_seq_length,
         precision: args.precision,
         device: selected_device(args.device)?,

@@ -13,6 +13,7 @@ use clap::{ArgGroup, Args as ClapArgs};
 use maud::{Markup, html};
 use serde::Serialize;
 
+use crate::commands::hub::pinned;
 use crate::commands::{selected_device, text_or_pair, tuned_folder};
 use crate::output::table::{Column, OutputFormatArgs, Table, Tabular, print_table};
 use crate::process::threads::ThreadArgs;
@@ -89,8 +90,9 @@ struct Probes {
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     args.threads.start_pool();
+    let encoder = args.encoder.as_deref().map(|path| pinned(path, false)).transpose()?;
     let folder = tuned_folder(&args.checkpoint)?;
-    let prober = Prober::open(&folder, args.encoder.as_deref(), selected_device(args.device)?)?;
+    let prober = Prober::open(&folder, encoder.as_deref(), selected_device(args.device)?)?;
     if args.saliency {
         return show_saliency(args, &prober);
     }

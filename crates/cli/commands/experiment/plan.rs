@@ -12,6 +12,7 @@ use bert_tasks::{Example, Split, Task};
 
 use super::args::Args;
 use super::definition::{Experiment, Setting};
+use crate::commands::hub::pinned_start;
 use crate::commands::training::finetune_flags::FinetuneFlags;
 use crate::commands::{model_folder, selected_device};
 
@@ -20,6 +21,8 @@ use crate::commands::{model_folder, selected_device};
 pub(super) struct Model {
     /// The path as given.
     pub(super) given: PathBuf,
+    /// The path that the trainings start from, with the commit of a model of the Hub.
+    start: PathBuf,
     /// The model folder.
     pub(super) folder: PathBuf,
     /// Its configuration.
@@ -102,9 +105,10 @@ impl<'a> Planner<'a> {
         let data = args.data.as_deref().ok_or_else(|| missing("data"))?;
         let output = args.output.as_deref().ok_or_else(|| missing("output"))?;
         let models = args.checkpoint.iter().map(|given| {
-            let folder = model_folder(given)?;
+            let start = pinned_start(given, output, args.run.print.quiet)?;
+            let folder = model_folder(&start)?;
             let ModelFiles { config, description, .. } = ModelFiles::open(&folder)?;
-            Ok(Model { given: given.clone(), folder, config, description })
+            Ok(Model { given: given.clone(), start, folder, config, description })
         });
         let models = models.collect::<anyhow::Result<_>>()?;
         Ok(Self { args, experiment, data, output, models, notes: Vec::new(), device: None })
@@ -212,9 +216,9 @@ impl<'a> Planner<'a> {
         let own: Vec<String> =
             setting.flags.split_whitespace().map(|flag| self.filled(flag, model)).collect();
         let flags = FinetuneFlags::parse_over(&[("--seeds", &seeds.to_string())], &own, &self.args.flags)?;
-        let Model { given, config: encoder, description, .. } = self.models[model].clone();
+        let Model { start, config: encoder, description, .. } = self.models[model].clone();
         let data = self.data_of(task)?;
-        let mut config = flags.for_task(task.clone(), &data, &given, output);
+        let mut config = flags.for_task(task.clone(), &data, &start, output);
         config.output = output.to_owned();
         let device = match self.device {
             Some(device) => device,
@@ -226,7 +230,7 @@ impl<'a> Planner<'a> {
         let longest = task.spec().defaults.max_seq_length;
         let default = DefaultLength::Task(longest);
         if let Some(remark) = description.encoding_length(config.max_seq_length, default, &encoder)?.remark {
-            self.note(format!("{task} with {}: {remark}", given.display()));
+            self.note(format!("{task} with {}: {remark}", start.display()));
         }
         Ok(config)
     }

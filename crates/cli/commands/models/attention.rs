@@ -10,6 +10,7 @@ use bert_reports::tables::write_attention_parquet;
 use clap::Args as ClapArgs;
 use serde::Serialize;
 
+use crate::commands::hub::pinned;
 use crate::commands::{at_least, text_or_pair, tuned_folder};
 use crate::output::files::{OverwriteArgs, write_text};
 use crate::output::progress::{print_message, print_stderr};
@@ -95,11 +96,12 @@ struct ModelWeights<'a> {
 pub fn run(args: &Args) -> anyhow::Result<()> {
     args.threads.start_pool();
     let paths: Vec<&PathBuf> = [&args.checkpoint].into_iter().chain(&args.compare).collect();
+    let encoder = args.encoder.as_deref().map(|path| pinned(path, false)).transpose()?;
     let folders = paths.iter().map(|path| tuned_folder(path)).collect::<anyhow::Result<Vec<PathBuf>>>()?;
     let page = args.overwrite.output(&args.output)?;
     let table = args.parquet.as_deref().map(|path| args.overwrite.output(path)).transpose()?;
     let options = AttentionOptions {
-        encoder: args.encoder.as_deref(),
+        encoder: encoder.as_deref(),
         max_length: args.max_seq_length,
         layers: args.layers.clone(),
         heads: args.heads.clone(),

@@ -8,6 +8,7 @@ use bert_reports::export::import::{Import, Imported, import};
 use clap::Args as ClapArgs;
 use serde::Serialize;
 
+use crate::commands::hub::folder_of_name;
 use crate::output::progress::print_note;
 use crate::output::stdout::print_result;
 
@@ -18,7 +19,7 @@ use crate::output::stdout::print_result;
 /// what a folder can be used for.
 #[derive(ClapArgs, Debug)]
 pub struct Args {
-    /// Folder with the checkpoint, or its file: model.safetensors, pytorch_model.bin, an index of several files, or the
+    /// Folder with the checkpoint, its name on the Hugging Face Hub, or its file: model.safetensors, pytorch_model.bin, an index of several files, or the
     /// common prefix of a TensorFlow checkpoint such as bert_model.ckpt.
     source: PathBuf,
 
@@ -75,7 +76,8 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         fresh_heads: args.fresh_heads.then_some(args.seed),
         weight_type: args.weights,
     };
-    let Imported { form, class, fresh, ignored, words } = import(&args.source, &args.dir, &how)?;
+    let Imported { form, class, fresh, ignored, words } =
+        import(&folder_of_name(&args.source, false)?, &args.dir, &how)?;
     for (tensors, what) in [(&fresh, "initialized at random"), (&ignored, "not written")] {
         if !tensors.is_empty() {
             print_note(format!("{what}: {}", tensors.join(", ")));

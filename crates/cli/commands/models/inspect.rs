@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use bert_inference::model_dir::builtin_model;
+use bert_inference::model_dir::hub_model::hub_name;
 use bert_model::{WeightsFiles, find_config};
 use bert_reports::export::uses::{FolderUses, folder_uses};
 use bert_storage::is_url;
@@ -89,6 +90,8 @@ fn is_model(path: &Path) -> bool {
     !is_url(path)
         && !path.join("manifest.json").exists()
         && (builtin_model::meant(path).is_some()
+            || hub_name(path).is_some()
+            || bert_hub::snapshot(path).is_some()
             || find_config(path).is_some()
             || is_run()
             || matches!(WeightsFiles::find(path), Ok(Some(_))))

@@ -8,6 +8,7 @@ use bert_tasks::Metric;
 use bert_training::evaluation::forgetting::MaskedLmScores;
 use clap::Parser;
 
+use crate::commands::hub::{folder_of_name, pinned_start};
 use crate::options::help::examples_and_exit_codes;
 use crate::options::run_args::RunArgs;
 use crate::options::saved_config::{Program, RecipeArgs};
@@ -59,8 +60,10 @@ impl Program for Args {
 }
 
 /// Runs the command.
-pub fn run(args: Args) -> anyhow::Result<()> {
+pub fn run(mut args: Args) -> anyhow::Result<()> {
     args.threads.start_pool();
+    // Before signals are handled, so that they end a download.
+    start_from_names(&mut args.config, args.run.print.quiet)?;
     let stop = stop_on_signals()?;
     let mut log = RunLog::open(&args.log, &args.config.output, &args.config)?;
     let mut view = View::new(&args.config, args.run.print.quiet);
@@ -75,6 +78,15 @@ pub fn run(args: Args) -> anyhow::Result<()> {
     log.finish(&stop);
     let report = report?;
     print_table(args.run.print.json, args.format, &report, summary)
+}
+
+/// Downloads the models of a configuration that are named as on the Hub.
+fn start_from_names(config: &mut FinetuneConfig, quiet: bool) -> anyhow::Result<()> {
+    config.checkpoint = pinned_start(&config.checkpoint, &config.output, quiet)?;
+    for adapter in &mut config.adapters.fusion {
+        *adapter = folder_of_name(adapter, quiet)?;
+    }
+    Ok(())
 }
 
 /// Runs a fine-tuning and draws its progress.

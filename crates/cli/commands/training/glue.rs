@@ -1,11 +1,12 @@
 //! `bert glue` fine-tunes a checkpoint on all GLUE tasks.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use bert_finetuning::task_parser;
 use bert_finetuning::{FinetuneConfig, check_finished};
 use bert_inference::DeviceName;
 use bert_inference::model_dir::builtin_model;
+use bert_inference::model_dir::hub_model::recorded_path;
 use bert_reports::compare::glue_submission::{Submission, write_submission};
 use bert_reports::compare::glue_table::{GlueTable, TASKS};
 use bert_storage::write_json_atomic;
@@ -15,6 +16,7 @@ use bert_tasks::{Split, Task};
 use clap::Args as ClapArgs;
 use serde::Serialize;
 
+use crate::commands::hub::pinned_start;
 use crate::commands::training::finetune::tune;
 use crate::commands::training::finetune_flags::FinetuneFlags;
 use crate::commands::{model_folder, selected_device};
@@ -88,6 +90,7 @@ struct Results {
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     args.threads.start_pool();
+    let start = pinned_start(&args.checkpoint, &args.output, args.run.print.quiet)?;
     let stop = stop_on_signals()?;
     let tasks: Vec<Task> = if args.tasks.is_empty() { TASKS.to_vec() } else { args.tasks.clone() };
     if let Some(other) = tasks.iter().find(|task| !TASKS.contains(task)) {
@@ -101,13 +104,13 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     }
     let mut flags = FinetuneFlags::parse(&[("--seeds", &args.seeds)], &args.flags)?;
     flags.config.compute.device = selected_device(flags.config.compute.device)?;
-    let folder = model_folder(&args.checkpoint)?;
+    let folder = model_folder(&start)?;
     let model = bert_inference::ModelFiles::open(&folder)?.config;
     // Validate every configuration before the first of many hours is spent.
     let configs = tasks.iter().map(|task| {
         find_split(task, &args.data, Split::Train).map_err(bert_inference::Error::from)?;
         find_split(task, &args.data, Split::Dev).map_err(bert_inference::Error::from)?;
-        config(args, &flags, task)
+        config(args, &flags, task, &start)
     });
     let configs = configs.collect::<anyhow::Result<Vec<FinetuneConfig>>>()?;
     if !args.run.resume {
@@ -132,7 +135,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let table = GlueTable::read(&args.output, &tasks, &model)?;
     let device = configs.first().map_or(DeviceName::Flex, |config| config.compute.device);
     let submission = write_submission(&args.output, &args.data, &tasks, device)?;
-    let results = Results { checkpoint: folder, table, submission };
+    let results = Results { checkpoint: recorded_path(&start, &folder), table, submission };
     write_json_atomic(&args.output.join("glue.json"), &results)?;
     let archive = args.output.join("submission.zip");
     print_table(args.run.print.json, args.format, &results, |results| {
@@ -161,10 +164,10 @@ impl Tabular for Results {
 }
 
 /// Returns the fine-tuning configuration of a task.
-fn config(args: &Args, flags: &FinetuneFlags, task: &Task) -> anyhow::Result<FinetuneConfig> {
+fn config(args: &Args, flags: &FinetuneFlags, task: &Task, start: &Path) -> anyhow::Result<FinetuneConfig> {
     let mnli = args.output.join(Task::Mnli.spec().name);
     let from_mnli = args.from_mnli && FROM_MNLI.contains(task);
-    let checkpoint = if from_mnli { &mnli } else { &args.checkpoint };
+    let checkpoint = if from_mnli { &mnli } else { start };
     let config = flags.for_task(task.clone(), &args.data, checkpoint, &args.output);
     bert_finetuning::check(&config)?;
     Ok(config)

@@ -8,6 +8,7 @@ use bert_inference::model_dir::builtin_model;
 use bert_tasks::Task;
 use clap::Args as ClapArgs;
 
+use crate::commands::hub::pinned_start;
 use crate::commands::training::finetune::View;
 use crate::commands::training::finetune_flags::FinetuneFlags;
 use crate::options::run_args::RunArgs;
@@ -72,10 +73,11 @@ pub struct Args {
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     args.threads.start_pool();
+    let checkpoint = pinned_start(&args.checkpoint, &args.output, args.run.print.quiet)?;
     let stop = stop_on_signals()?;
     let flags =
         FinetuneFlags::parse(&[("--seeds", &args.seed.to_string()), ("--select", "last")], &args.flags)?;
-    let for_task = |task: &Task| flags.for_task(task.clone(), &args.data, &args.checkpoint, &args.output);
+    let for_task = |task: &Task| flags.for_task(task.clone(), &args.data, &checkpoint, &args.output);
     let tasks = args.tasks.iter().map(for_task).collect();
     let Args { sampling, temperature, .. } = *args;
     let config = MultitaskConfig { tasks, sampling, temperature, output: args.output.clone() };

@@ -16,6 +16,7 @@ use bert_training::pretrain::{PretrainEvent, PretrainOutcome, StepMetrics, dry_r
 use clap::{ArgMatches, Parser};
 use serde_json::{Map, Value};
 
+use crate::commands::hub::pinned_start;
 use crate::options::help::examples_and_exit_codes;
 use crate::options::run_args::RunArgs;
 use crate::options::saved_config::{Program, RecipeArgs};
@@ -104,8 +105,13 @@ impl Program for Args {
 }
 
 /// Runs the command.
-pub fn run(args: Args) -> anyhow::Result<()> {
+pub fn run(mut args: Args) -> anyhow::Result<()> {
     args.threads.start_pool();
+    // Before signals are handled, so that they end a download, and before other ranks wait for this one.
+    let PretrainConfig { init_checkpoint, output, .. } = &mut args.config;
+    if let Some(path) = init_checkpoint {
+        *path = pinned_start(path, output, args.run.print.quiet)?;
+    }
     let has_joined = Arc::new(AtomicBool::new(false));
     let stop = stop_on_signals_after(Arc::clone(&has_joined))?;
     let mut group = args.group.join()?;

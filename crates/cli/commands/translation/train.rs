@@ -5,6 +5,7 @@ use bert_translation::training::config::TrainConfig;
 use bert_translation::training::run::{StepMetrics, TrainEvent, TrainOutcome, train};
 use clap::Args as ClapArgs;
 
+use crate::commands::hub::pinned_start;
 use crate::commands::model_folder;
 use crate::options::run_args::RunArgs;
 use crate::output::progress::Progress;
@@ -28,8 +29,11 @@ pub struct Args {
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     args.threads.start_pool();
+    let config = &TrainConfig {
+        bert: pinned_start(&args.config.bert, &args.config.output, args.run.print.quiet)?,
+        ..args.config.clone()
+    };
     let stop = stop_on_signals()?;
-    let config = &args.config;
     // Without BERT and with vocabularies of its own, a model does not need a BERT folder.
     let needs_bert = config.fusion != Fusion::None;
     let bert = needs_bert.then(|| model_folder(&config.bert)).transpose()?;

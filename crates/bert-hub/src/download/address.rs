@@ -1,0 +1,45 @@
+//! Parts of addresses.
+
+/// Returns an address without its query, which may have a secret.
+pub(super) fn without_query(url: &str) -> String {
+    url.split('?').next().unwrap_or_default().to_string()
+}
+
+/// Returns scheme, host and port of an address.
+pub(super) fn origin(url: &str) -> &str {
+    let host = url.find("://").map_or(0, |at| at + 3);
+    url[host..].find(['/', '?', '#']).map_or(url, |end| &url[..host + end])
+}
+
+/// Returns the address to which a redirect leads.
+pub(super) fn joined(base: &str, to: &str) -> String {
+    let folder =
+        || without_query(base).rsplit_once('/').map_or(String::new(), |(folder, _)| format!("{folder}/"));
+    match to {
+        _ if to.starts_with("http://") || to.starts_with("https://") => to.to_string(),
+        _ if to.starts_with("//") => format!("{}:{to}", base.split(':').next().unwrap_or_default()),
+        _ if to.starts_with('/') => format!("{}{to}", origin(base)),
+        _ => folder() + to,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn redirects_are_relative_or_absolute() {
+        let base = "https://hub.test:8/a/b?query=1/2";
+        let cases = [
+            ("https://cdn.test/x?s=1", "https://cdn.test/x?s=1"),
+            ("//cdn.test/x", "https://cdn.test/x"),
+            ("/x/y", "https://hub.test:8/x/y"),
+            ("x", "https://hub.test:8/a/x"),
+        ];
+        for (to, expected) in cases {
+            assert_eq!(joined(base, to), expected);
+        }
+        assert_ne!(origin("https://hub.test@other.test/x"), origin("https://hub.test/x"));
+        assert_eq!(origin("https://hub.test?x"), "https://hub.test");
+    }
+}

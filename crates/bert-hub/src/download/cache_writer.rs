@@ -1,0 +1,85 @@
+//! Writes the files of the cache.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::cache::{ModelCache, commit_of};
+use crate::error::Error;
+use crate::name::ModelName;
+
+impl ModelCache {
+    /// Returns the path of a file by its digest.
+    pub(super) fn blob(&self, digest: &str) -> PathBuf {
+        self.folder.join("blobs").join(digest)
+    }
+
+    /// Returns the path of the lock of a file, where `huggingface_hub` has it too.
+    pub(super) fn lock(&self, digest: &str) -> PathBuf {
+        let model = self.folder.file_name().unwrap_or_default();
+        self.folder.with_file_name(".locks").join(model).join(format!("{digest}.lock"))
+    }
+
+    /// Records the commit of a branch or tag.
+    pub(super) fn record_commit(&self, name: &ModelName, commit: &str) -> Result<(), Error> {
+        if name.commit().is_some() || commit_of(&self.folder, name.revision()).as_deref() == Some(commit) {
+            return Ok(());
+        }
+        write(&self.folder.join("refs").join(name.revision()), commit)
+    }
+
+    /// Records that the needed files of a commit are complete.
+    pub(super) fn record_complete(&self, commit: &str, files: &[&str]) -> Result<(), Error> {
+        write(&self.list(commit), &files.join("\n"))
+    }
+
+    /// Makes a file of a commit a link to the file of its digest. Where links are impossible, it is a copy.
+    pub(super) fn link(&self, commit: &str, file: &str, digest: &str) -> Result<(), Error> {
+        let link = self.snapshot(commit).join(file);
+        create_parent(&link)?;
+        let up = "../".repeat(2 + file.matches('/').count());
+        let target = format!("{up}blobs/{digest}");
+        // Another version of this file cannot be there, but a link to a file that was removed can.
+        if fs::read_link(&link).is_ok_and(|found| found != Path::new(&target)) {
+            fs::remove_file(&link).map_err(io_error("remove", &link))?;
+        }
+        match symlink(Path::new(&target), &link) {
+            Err(_) if link.is_file() => Ok(()),
+            Err(_) => {
+                // Under the lock of the file.
+                let copy = link.with_added_extension("incomplete");
+                fs::copy(self.blob(digest), &copy).map_err(io_error("write", &copy))?;
+                fs::rename(&copy, &link).map_err(io_error("rename", &copy))
+            }
+            Ok(()) => Ok(()),
+        }
+    }
+}
+
+#[cfg(unix)]
+fn symlink(target: &Path, link: &Path) -> std::io::Result<()> {
+    std::os::unix::fs::symlink(target, link)
+}
+
+#[cfg(not(unix))]
+fn symlink(_: &Path, _: &Path) -> std::io::Result<()> {
+    // Windows wants a privilege for links, so huggingface_hub makes copies there too.
+    Err(std::io::ErrorKind::Unsupported.into())
+}
+
+/// Creates the folder of a file.
+pub(super) fn create_parent(path: &Path) -> Result<(), Error> {
+    let folder = path.parent().unwrap_or(path);
+    fs::create_dir_all(folder).map_err(io_error("create", folder))
+}
+
+/// Writes a small text as a whole.
+fn write(path: &Path, text: &str) -> Result<(), Error> {
+    create_parent(path)?;
+    bert_storage::write_atomic(path, |out| out.write_all(text.as_bytes()))?;
+    Ok(())
+}
+
+/// Returns a function that adds an operation and a path to an error of the system.
+pub(super) fn io_error(action: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> Error {
+    move |source| bert_storage::Error::io(action, path)(source).into()
+}

@@ -1,0 +1,318 @@
+//! [`Client`]: requests to the Hub, with limits of time, redirects and repetitions.
+
+use std::io::{ErrorKind, Read};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use ureq::http::{HeaderMap, Method, Request, StatusCode};
+use ureq::tls::{Certificate, RootCerts, TlsConfig};
+use ureq::{Agent, Body, Proxy};
+
+use crate::download::address::{joined, origin, without_query};
+use crate::error::Error;
+use crate::event::Event;
+use crate::name::{ModelName, is_commit, is_hex};
+use crate::settings::Settings;
+
+/// Maximum number of redirects of a request.
+const REDIRECTS: usize = 10;
+/// Maximum length of a description of a model in bytes.
+const DESCRIPTION_BYTES: u64 = 16 << 20;
+/// A server that sends fewer bytes in [`SLOW`] timeouts is treated as silent.
+const SLOW_BYTES: u64 = 64 << 10;
+const SLOW: u32 = 6;
+
+/// Requests for one model.
+pub(super) struct Client<'a> {
+    settings: &'a Settings,
+    name: &'a ModelName,
+    agent: Agent,
+}
+
+/// A failed request.
+pub(super) enum Failure {
+    /// Another attempt may succeed, after a time that the server may state.
+    Temporary { url: String, reason: String, wait: Option<Duration> },
+    /// Another attempt has the same end.
+    Final(Error),
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self::Final(error)
+    }
+}
+
+/// The commit of a version and the names of its files.
+pub(super) struct Version {
+    pub(super) commit: String,
+    pub(super) files: Vec<String>,
+}
+
+/// A file of the Hub.
+pub(super) struct RemoteFile {
+    pub(super) name: String,
+    /// SHA-256 of a large file, or the digest of git of a small one.
+    pub(super) digest: String,
+    /// Size in bytes.
+    pub(super) size: u64,
+}
+
+/// The last response of a request.
+pub(super) struct Answer {
+    pub(super) url: String,
+    pub(super) status: StatusCode,
+    pub(super) headers: HeaderMap,
+    body: Body,
+    /// Digest and size of a file, as far as the host of the Hub has stated them.
+    digest: Option<String>,
+    size: Option<u64>,
+}
+
+impl<'a> Client<'a> {
+    pub(super) fn new(settings: &'a Settings, name: &'a ModelName) -> Self {
+        let limit = Some(settings.timeout);
+        // The certificates of the system include the user's organization.
+        let found = rustls_native_certs::load_native_certs().certs;
+        let own: Vec<_> = found.iter().map(|der| Certificate::from_der(der).to_owned()).collect();
+        let roots = if own.is_empty() { RootCerts::WebPki } else { RootCerts::new_with_certs(&own) };
+        // HTTPS_PROXY and its relatives are obeyed, but no proxy leads to a server on this computer.
+        let is_local = settings.endpoint.starts_with("http://127.0.0.1");
+        let agent = Agent::config_builder()
+            .proxy(Proxy::try_from_env().filter(|_| !is_local))
+            .http_status_as_error(false)
+            .max_redirects(0)
+            .timeout_resolve(limit)
+            .timeout_connect(limit)
+            .timeout_recv_response(limit.map(|limit| limit * SLOW))
+            .timeout_per_read(limit)
+            .timeout_per_write(limit)
+            .user_agent(concat!("bert-hub/", env!("CARGO_PKG_VERSION")))
+            .tls_config(TlsConfig::builder().root_certs(roots).build())
+            .build();
+        Self { settings, name, agent: agent.into() }
+    }
+
+    /// Asks for the commit and the files of the version.
+    pub(super) fn version(&self) -> Result<Version, Failure> {
+        let Self { settings, name, .. } = self;
+        let revision = name.revision().replace('/', "%2F");
+        let url = format!("{}/api/models/{}/revision/{revision}", settings.endpoint, name.id());
+        let mut answer = self.send(Method::GET, url, 0)?;
+        let mut text = Vec::new();
+        self.read(&mut answer, DESCRIPTION_BYTES, &mut |bytes| {
+            text.extend_from_slice(bytes);
+            Ok(())
+        })?;
+        let stated: Value = serde_json::from_slice(&text).unwrap_or_default();
+        let files = stated["siblings"].as_array().map(|files| {
+            files.iter().filter_map(|file| Some(file["rfilename"].as_str()?.to_string())).collect()
+        });
+        match (stated["sha"].as_str().filter(|sha| is_commit(sha)), files) {
+            (Some(commit), Some(files)) => Ok(Version { commit: commit.to_string(), files }),
+            _ => Err(temporary(&answer.url, "the answer does not describe a model")),
+        }
+    }
+
+    /// Asks for digest and size of a file.
+    pub(super) fn describe(&self, commit: &str, file: &str) -> Result<RemoteFile, Failure> {
+        let answer = self.send(Method::HEAD, self.address(commit, file), 0)?;
+        let is_digest = |text: &String| [40, 64].contains(&text.len()) && is_hex(text);
+        match (answer.digest.filter(is_digest), answer.size) {
+            (Some(digest), Some(size)) => Ok(RemoteFile { name: file.to_string(), digest, size }),
+            _ => Err(temporary(&answer.url, "the answer states no digest and size of the file")),
+        }
+    }
+
+    /// Asks for a file from a position.
+    pub(super) fn get(&self, commit: &str, file: &str, from: u64) -> Result<Answer, Failure> {
+        self.send(Method::GET, self.address(commit, file), from)
+    }
+
+    fn address(&self, commit: &str, file: &str) -> String {
+        // The characters of selected names that have a meaning in an address.
+        let file = file.replace('%', "%25").replace('#', "%23");
+        format!("{}/{}/resolve/{commit}/{file}", self.settings.endpoint, self.name.id())
+    }
+
+    /// Sends a request and follows redirects. A HEAD request does not leave the host of the Hub, which states digest and size.
+    fn send(&self, method: Method, mut url: String, from: u64) -> Result<Answer, Failure> {
+        let mut digest = None;
+        let mut size = None;
+        for _ in 0..=REDIRECTS {
+            let is_hub = origin(&url) == origin(&self.settings.endpoint);
+            let mut request =
+                Request::builder().method(&method).uri(&url).header("accept-encoding", "identity");
+            if let Some(token) = self.settings.token.as_ref().filter(|_| is_hub) {
+                request = request.header("authorization", format!("Bearer {token}"));
+            }
+            if from > 0 {
+                request = request.header("range", format!("bytes={from}-"));
+            }
+            let request = request.body(()).map_err(|error| temporary(&url, &error.to_string()))?;
+            let response = self.agent.run(request).map_err(|error| temporary(&url, &reason(&error)))?;
+            let (parts, body) = response.into_parts();
+            let header = |name: &str| parts.headers.get(name).and_then(|value| value.to_str().ok());
+            let is_redirect = matches!(parts.status.as_u16(), 301 | 302 | 303 | 307 | 308);
+            if is_hub {
+                let plain = |name| header(name).filter(|_| !is_redirect);
+                digest = digest.or_else(|| header("x-linked-etag").or(plain("etag")).map(unquoted));
+                size = size.or_else(|| header("x-linked-size").or(plain("content-length"))?.parse().ok());
+            }
+            let next = header("location").filter(|_| is_redirect).map(|to| joined(&url, to));
+            match next {
+                None if is_redirect => return Err(temporary(&url, "a redirect without address")),
+                Some(next) if method == Method::GET || origin(&next) == origin(&url) => {
+                    if url.starts_with("https:") && !next.starts_with("https:") {
+                        return Err(temporary(&url, "a redirect to an address without encryption"));
+                    }
+                    url = next;
+                }
+                _ => {
+                    if !is_redirect {
+                        self.check_status(parts.status, &parts.headers, &url, is_hub)?;
+                    }
+                    return Ok(Answer {
+                        url,
+                        status: parts.status,
+                        headers: parts.headers,
+                        body,
+                        digest,
+                        size,
+                    });
+                }
+            }
+        }
+        Err(temporary(&url, &format!("more than {REDIRECTS} redirects")))
+    }
+
+    fn check_status(
+        &self,
+        status: StatusCode,
+        headers: &HeaderMap,
+        url: &str,
+        is_hub: bool,
+    ) -> Result<(), Failure> {
+        let code = headers.get("x-error-code").and_then(|code| code.to_str().ok()).unwrap_or_default();
+        let Settings { endpoint, token, .. } = self.settings;
+        let name = self.name.to_string();
+        let refused = |reason: String| Err(Error::Refused { name: name.clone(), reason }.into());
+        let page = format!("{endpoint}/{}", self.name.id());
+        match (status.as_u16(), is_hub) {
+            (200..=299 | 416, _) => Ok(()),
+            (401 | 403, true) if code == "GatedRepo" => refused(format!(
+                "the model is gated: accept its conditions at {page}, and set HF_TOKEN to your token"
+            )),
+            (401 | 403, true) if token.is_some() => refused(format!(
+                "{endpoint} refuses the token (HF_TOKEN), or the token may not read this model"
+            )),
+            (401 | 403, true) => refused(format!(
+                "no folder has this name, and {endpoint} shows no such model without a token; check the name, or set \
+                 HF_TOKEN for a private model"
+            )),
+            (404 | 410, true) => {
+                let what = match code {
+                    "RevisionNotFound" => "a version of a model",
+                    "EntryNotFound" => "a file of a model",
+                    _ => "a model",
+                };
+                Err(Error::NotFound { name, what, endpoint: endpoint.clone() }.into())
+            }
+            (408 | 425 | 429 | 500..=599, _) | (401 | 403, false) => {
+                let seconds = headers.get("retry-after").and_then(|value| value.to_str().ok()?.parse().ok());
+                let wait = seconds.map(Duration::from_secs);
+                let asked = wait.map_or_else(String::new, |wait| format!("; wait {} s", wait.as_secs()));
+                Err(Failure::Temporary {
+                    url: url.to_string(),
+                    reason: format!("it answers {status}{asked}"),
+                    wait,
+                })
+            }
+            _ => refused(format!("{} answers {status}", without_query(url))),
+        }
+    }
+
+    /// Passes the body of an answer to a function in pieces. A cut body ends early; the caller compares lengths.
+    pub(super) fn read(
+        &self,
+        answer: &mut Answer,
+        limit: u64,
+        sink: &mut dyn FnMut(&[u8]) -> Result<(), Error>,
+    ) -> Result<(), Failure> {
+        let mut reader = answer.body.as_reader();
+        let mut buffer = vec![0; 1 << 16];
+        let mut left = limit;
+        let mut begun = Instant::now();
+        let mut arrived = 0;
+        loop {
+            let read = match reader.read(&mut buffer) {
+                Ok(0) => return Ok(()),
+                Err(error) if error.kind() == ErrorKind::UnexpectedEof => return Ok(()),
+                Ok(read) => read as u64,
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                Err(error) => return Err(temporary(&answer.url, &error.to_string())),
+            };
+            left = left.checked_sub(read).ok_or_else(|| temporary(&answer.url, "it sends too many bytes"))?;
+            sink(&buffer[..read as usize])?;
+            arrived += read;
+            if begun.elapsed() > self.settings.timeout * SLOW {
+                if arrived < SLOW_BYTES {
+                    return Err(temporary(&answer.url, "it sends hardly any bytes"));
+                }
+                begun = Instant::now();
+                arrived = 0;
+            }
+        }
+    }
+
+    /// Makes an attempt until it succeeds, at most `tries` times, with growing pauses. An attempt that returns its failure
+    /// together with `true` has made progress and is not counted.
+    pub(super) fn repeat<T>(
+        &self,
+        tries: u32,
+        on_event: &mut dyn FnMut(Event),
+        mut attempt: impl FnMut(&mut dyn FnMut(Event)) -> Result<T, (Failure, bool)>,
+    ) -> Result<T, Error> {
+        let mut failed = 0;
+        loop {
+            let (failure, progressed) = match attempt(on_event) {
+                Ok(done) => return Ok(done),
+                Err(failed) => failed,
+            };
+            failed = if progressed { 1 } else { failed + 1 };
+            let (url, reason, asked) = match failure {
+                Failure::Final(error) => return Err(error),
+                Failure::Temporary { url, reason, wait } => (without_query(&url), reason, wait),
+            };
+            let pause = (self.settings.timeout / 10 * 2_u32.pow(failed - 1)).max(asked.unwrap_or_default());
+            if failed >= tries || pause > self.settings.timeout * SLOW {
+                return Err(Error::Unavailable { name: self.name.to_string(), url, reason });
+            }
+            on_event(Event::Note(format!(
+                "cannot get {url}: {reason}; tried again after {:.1} s",
+                pause.as_secs_f64()
+            )));
+            std::thread::sleep(pause);
+        }
+    }
+}
+
+/// Returns the failure of a request that may succeed later.
+pub(super) fn temporary(url: &str, reason: &str) -> Failure {
+    Failure::Temporary { url: url.to_string(), reason: reason.to_string(), wait: None }
+}
+
+/// Returns the error of a connection in words.
+fn reason(error: &ureq::Error) -> String {
+    match error {
+        ureq::Error::HostNotFound => "no such host, or no network".to_string(),
+        ureq::Error::Timeout(_) => "no answer within the time limit (HF_HUB_DOWNLOAD_TIMEOUT)".to_string(),
+        ureq::Error::Io(error) => error.to_string(),
+        error => error.to_string(),
+    }
+}
+
+/// Returns a digest without the quotes and the mark of an ETag.
+fn unquoted(etag: &str) -> String {
+    etag.trim_start_matches("W/").trim_matches('"').to_string()
+}

@@ -1,0 +1,96 @@
+//! Models of the Hugging Face Hub: downloads with progress, and the commit with which a run was started.
+
+use std::path::{Path, PathBuf};
+
+use bert_hub::Event;
+use bert_inference::model_dir::hub_model::{self, hub_name};
+use bert_inference::model_dir::json_file::read_json;
+use bert_inference::model_dir::model_folder::resolve_tuned_folder;
+use serde_json::Value;
+
+use crate::output::progress::{Progress, print_note, print_warning};
+
+/// The files in which runs record the model that they start from, each with the place of the path.
+const RECORDS: [(&str, &str); 3] = [
+    ("run.json", "/config/init_checkpoint"),
+    (".runs/run.json", "/checkpoint"),
+    ("report.json", "/config/checkpoint"),
+];
+
+/// Downloads the model that a path means on the Hub, unless it is in the cache, and returns its name with the commit. Other
+/// paths are returned as they are.
+pub(super) fn pinned(path: &Path, quiet: bool) -> anyhow::Result<PathBuf> {
+    let mut progress = Progress::percent("download", 0, quiet);
+    let mut size = 0;
+    let pinned = hub_model::pinned(path, &mut |event| match event {
+        Event::Progress { done, total } => {
+            size = total;
+            progress.set_total(total);
+            progress.set(done, &format!("of {}", megabytes(total)));
+        }
+        Event::Note(text) => print_note(text),
+        _ => {}
+    })?;
+    drop(progress);
+    if size > 0 && !quiet {
+        print_note(format!("downloaded {} ({})", pinned.display(), megabytes(size)));
+    }
+    Ok(pinned)
+}
+
+/// Returns the start of a training as [`pinned`]. If the output folder has an earlier start from the same model of the Hub,
+/// its commit is used again, so that a resumed training has the same weights.
+pub(super) fn pinned_start(path: &Path, output: &Path, quiet: bool) -> anyhow::Result<PathBuf> {
+    let name = hub_name(path).filter(|name| name.revision() == "main");
+    let recorded = name.and_then(|name| recorded(output, name.id()));
+    pinned(recorded.as_deref().unwrap_or(path), quiet)
+}
+
+/// Returns the folder of a model of the Hub, given by its name or by its folder in the cache; other paths are returned as
+/// they are.
+pub(super) fn folder_of_name(path: &Path, quiet: bool) -> anyhow::Result<PathBuf> {
+    if hub_name(path).is_some() {
+        return Ok(resolve_tuned_folder(&pinned(path, quiet)?, &mut |error| print_warning(error))?);
+    }
+    Ok(bert_hub::snapshot(path).unwrap_or_else(|| path.to_path_buf()))
+}
+
+/// Returns the name with a commit that an output folder, or a folder in it, records for a model.
+fn recorded(output: &Path, id: &str) -> Option<PathBuf> {
+    let entries = std::fs::read_dir(output).ok()?.filter_map(|entry| Some(entry.ok()?.path()));
+    let mut folders: Vec<PathBuf> = entries.collect();
+    folders.sort();
+    folders.insert(0, output.to_path_buf());
+    let places = folders.iter().flat_map(|folder| RECORDS.map(|(file, place)| (folder.join(file), place)));
+    let mut recorded = places.filter_map(|(file, place)| {
+        let record = file.is_file().then(|| read_json(&file).ok()).flatten()?;
+        record.pointer(place).and_then(Value::as_str).map(PathBuf::from)
+    });
+    recorded.find(|path| hub_name(path).is_some_and(|name| name.id() == id && name.commit().is_some()))
+}
+
+fn megabytes(bytes: u64) -> String {
+    format!("{:.1} MB", bytes as f64 / 1e6)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn recorded_commits_are_found_by_name() {
+        let output = tempfile::tempdir().unwrap();
+        let name = "owner/model@0123456789abcdef0123456789abcdef01234567";
+        let write = |file: &str, text: String| {
+            let path = output.path().join(file);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        };
+        assert_eq!(recorded(output.path(), "owner/model"), None);
+        write("run.json", r#"{"config": {"init_checkpoint": "owner/model"}}"#.into());
+        assert_eq!(recorded(output.path(), "owner/model"), None, "without a commit");
+        write("rte/.runs/run.json", format!(r#"{{"checkpoint": "{name}"}}"#));
+        assert_eq!(recorded(output.path(), "owner/model"), Some(name.into()));
+        assert_eq!(recorded(output.path(), "owner/other"), None);
+    }
+}
