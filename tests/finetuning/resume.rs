@@ -48,7 +48,7 @@ fn stopped_finetuning_resumes_bit_exactly() {
     let folder = Folder::with_run();
     folder.write("glue/train.tsv", entailment(0, 40));
     folder.write("glue/dev.tsv", entailment(40, 20));
-    let flags = "--max-seq-length 48 --num-train-epochs 12 --train-batch-size 8 --learning-rate 1e-3,3e-3 --seeds 1,2";
+    let flags = "--max-seq-length 48 --num-train-epochs 12 --train-batch-size 8 --learning-rate 1e-3,3e-3 --seeds 1,2 --keep-seeds";
     let line = format!("finetune --task rte --data glue --checkpoint run {flags} --output");
     folder.ok(&format!("{line} whole"));
     let mut whole = folder.snapshot("whole");
@@ -108,6 +108,9 @@ fn resume_rejects_another_finetuning() {
     let other = run("--resume --learning-rate 1e-3");
     assert_eq!(other.code, Some(4), "{}", other.stderr);
     other.stderr_has("config.learning_rate was null, now 0.001");
+    let other = run("--resume --keep-seeds");
+    assert_eq!(other.code, Some(4), "{}", other.stderr);
+    other.stderr_has("keep_seeds");
     folder.write("glue/dev.tsv", entailment(41, 20));
     let other = run("--resume");
     assert!(other.code == Some(4) && other.stderr.contains("other data: dev was"), "{}", other.stderr);

@@ -99,6 +99,66 @@ fn predict_equals_the_fine_tuning() {
     }
 }
 
+#[test]
+fn all_seeds_predict_together() {
+    let folder = with_entailment();
+    let flags = "--learning-rate 1e-2 --seeds 2,1,3 --keep-seeds --output tuned";
+    folder.ok(&format!("finetune --task rte --data glue {TUNE} {flags}"));
+    let report = folder.json("tuned/report.json").remove(0);
+    let paths = ["tuned/seed-2/model", "tuned/seed-1/model", "tuned/seed-3/model"];
+    assert_eq!(report["seed_models"], json!(paths));
+    assert!(folder.text("tuned/model/README.md").contains("seed-N/model"));
+    folder.write("new.tsv", "the river is long\tit is long\na sea\tno river\n");
+    let predict = |flags: &str| lines(&folder.ok(&format!("bert predict {flags} --input new.tsv")).stdout);
+    let by_seed = paths.map(|path| predict(&format!("--checkpoint {path}")));
+    let together = predict("--checkpoint tuned --all-seeds");
+    assert_eq!(together.len(), 2);
+    for (at, answer) in together.iter().enumerate() {
+        let entailed = "/probabilities/entailment";
+        let mean = by_seed.iter().map(|answers| number(&answers[at], entailed)).sum::<f64>() / 3.0;
+        assert!((number(answer, entailed) - mean).abs() < 1e-6, "{answer}");
+        assert_eq!(answer["label"], json!(if mean > 0.5 { "entailment" } else { "not_entailment" }));
+        let agree = by_seed.iter().filter(|answers| answers[at]["label"] == answer["label"]).count();
+        assert_eq!((&answer["seeds"], &answer["agree"]), (&json!(3), &json!(agree)));
+    }
+    // The model of a seed answers dev as in the fine-tuning.
+    let dev =
+        lines(&folder.ok("bert predict --checkpoint tuned/seed-3/model --input glue/RTE/dev.tsv").stdout);
+    let predictions = folder.text("tuned/seed-3/dev_predictions.tsv");
+    let labels: Vec<&str> = rows(&predictions).iter().map(|row| row[1]).collect();
+    assert_eq!(
+        dev.iter().map(|answer| answer["label"].as_str().expect("a label")).collect::<Vec<_>>(),
+        labels
+    );
+
+    let probed =
+        folder.ok("bert probe --checkpoint tuned --all-seeds --input new.tsv --replace river=sea --json");
+    let probed = probed.json();
+    let seeds = probed["seeds"].as_array().expect("a list");
+    assert_eq!(seeds.iter().map(|seed| &seed["seed"]).collect::<Vec<_>>(), [1, 2, 3]);
+    let one = folder
+        .ok(&format!("bert probe --checkpoint {} --input new.tsv --replace river=sea --json", paths[0]));
+    assert_eq!(seeds[1]["probes"], one.json()["probes"]);
+    let flips: f64 = seeds.iter().map(|seed| number(seed, "/flips")).sum();
+    assert!((number(&probed, "/flip_rate/mean") - flips / 6.0).abs() < 1e-9, "{probed}");
+    let text =
+        folder.ok("bert probe --checkpoint tuned --all-seeds 'a river ||| a sea' --replace river=sea").stdout;
+    assert!(text.starts_with("seed 1\n") && text.contains("\nMean over 3 seeds: "), "{text}");
+
+    folder.ok(&format!("finetune --task rte --data glue {TUNE} --output best"));
+    for line in [
+        "bert predict --checkpoint best --all-seeds x",
+        "bert probe --checkpoint best --all-seeds x --replace x=y",
+    ] {
+        folder.refused(line, 4, "best: no models of seeds here; finetune --keep-seeds writes them");
+    }
+    folder.refused(
+        "bert probe --checkpoint tuned --all-seeds --input - --replace a=b",
+        2,
+        "once for each seed",
+    );
+}
+
 /// Checks that the predictions are the same in every format, from standard input, from the model's own folder, and in
 /// a file.
 #[test]

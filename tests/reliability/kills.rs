@@ -194,7 +194,7 @@ fn killed_finetunings_equal_uninterrupted_finetunings() {
     let folder = Folder::with_run();
     folder.write("glue/train.tsv", entailment(0, 24));
     folder.write("glue/dev.tsv", entailment(24, 12));
-    let flags = "--checkpoint run --max-seq-length 48 --num-train-epochs 1 --train-batch-size 8 --seeds 1,2";
+    let flags = "--checkpoint run --max-seq-length 48 --num-train-epochs 1 --train-batch-size 8 --seeds 1,2 --keep-seeds";
     let line = format!("finetune --task rte --data glue --predict glue/dev.tsv {flags} --output tuned");
     let started = Instant::now();
     folder.ok(&line);

@@ -208,7 +208,7 @@ fn train<T: FinetuneTask>(
     };
     let search = GridSearch { task, cells: cells.len(), saved: &saved, stop };
     let result = search.train(cells, first, &mut logged)?;
-    let report = write_output(task, &output, result, identity)?;
+    let report = write_output(task, &output, result, &saved, identity)?;
     saved.remove()?;
     output.finish()?;
     Ok(report)

@@ -9,6 +9,7 @@
 //! adapter/             the adapter's folder, when model/ has the merged model
 //! dev_labels.tsv       the labels of dev, for classes and scores
 //! seed-1/dev_*         each run's predictions on dev, in the task's usual format
+//! seed-1/model/        each run's model, with --keep-seeds
 //! predictions.*        the predictions of --predict
 //! ```
 //!

@@ -109,6 +109,11 @@ pub enum FolderProblem {
     /// The folder has no checkpoint, but a folder in it has one.
     #[error("no checkpoint here, but {} has one; give that folder", .0.display())]
     ModelBelow(PathBuf),
+    /// The folder has no models of seeds.
+    #[error(
+        "no models of seeds here; finetune --keep-seeds writes them into seed-N/model of its output folder"
+    )]
+    NoSeedModels,
     /// The model folder lacks the requested head.
     #[error("the model has no {head}; {hint}")]
     NoHead {

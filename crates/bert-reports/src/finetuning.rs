@@ -426,6 +426,7 @@ mod tests {
             test: None,
             warnings: Vec::new(),
             model: "rte/model".into(),
+            seed_models: Vec::new(),
             config,
         }
     }

@@ -164,6 +164,12 @@ pub struct FinetuneConfig {
     #[cfg_attr(feature = "cli", arg(long, value_name = "N,N-N,...", default_value_t = defaults().seeds))]
     pub seeds: Seeds,
 
+    /// Keep the model of every seed in seed-N/model of the output folder; for a grid, of the seeds of the chosen
+    /// configuration. `bert predict --all-seeds` and `bert probe --all-seeds` use all of them.
+    #[cfg_attr(feature = "cli", arg(long))]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub keep_seeds: bool,
+
     /// Train on a random subset of N examples; larger subsets contain the smaller ones.
     #[cfg_attr(feature = "cli", arg(long, value_name = "N"))]
     pub max_train_examples: Option<usize>,
@@ -268,6 +274,7 @@ const HELP_GROUPS: &[HelpGroup] = &[
             "allow_overlap",
             "skip_unlabelled",
             "predict",
+            "keep_seeds",
             "forgetting_data",
         ],
     },
@@ -331,6 +338,7 @@ impl FinetuneConfig {
             initialization: None,
             initialization_data: None,
             seeds: Seeds(vec![1]),
+            keep_seeds: false,
             max_train_examples: None,
             holdout: None,
             allow_overlap: false,

@@ -28,10 +28,11 @@ pub struct FusionReport {
     pub regularization: f64,
 }
 
-/// Writes the fine-tuned model. A full model or an adapter goes into `model/`; a merged adapter also into `adapter/`.
-/// For a fusion, `model/` contains the attention, the head and copies of the adapters' files.
+/// Writes a fine-tuned model into folders whose names begin with `prefix`. A full model or an adapter goes into
+/// `model/`; a merged adapter also into `adapter/`. For a fusion, `model/` contains the attention, the head and copies of the adapters' files.
 pub(crate) fn save_with_adapters(
     output: &OutputFolder,
+    prefix: &str,
     setup: Setup<'_>,
     model: &BertForSequenceClassification,
     model_config: &BertConfig,
@@ -39,39 +40,40 @@ pub(crate) fn save_with_adapters(
     let Setup { config, checkpoint, .. } = setup;
     let BaseCheckpoint { folder: encoder, name, tokenizer, .. } = checkpoint;
     if !config.adapters.fusion.is_empty() {
-        return save_fused(output, setup, model, model_config);
+        return save_fused(output, &format!("{prefix}{MODEL}"), setup, model, model_config);
     }
     let Some(adapter) = config.adapter_config()? else {
-        return output.save_model(model, model_config, setup);
+        return output.save_model(prefix, model, model_config, setup);
     };
-    let folder = if config.adapters.merge_lora { "adapter" } else { MODEL };
+    let folder = &format!("{prefix}{}", if config.adapters.merge_lora { "adapter" } else { MODEL });
     let origin = AdapterMetadata { name: config.task.spec().name, base: &name.display().to_string() };
     let vocabulary = setup.description().tokenizer_files(tokenizer, model_config);
     write_encoder_record(output, folder, encoder)?;
     save_adapter(&mut output.sink(folder), model, model_config, adapter, origin, vocabulary)?;
     if config.adapters.merge_lora {
-        output.save_model(&model.clone().with_lora_merged(), model_config, setup)?;
+        output.save_model(prefix, &model.clone().with_lora_merged(), model_config, setup)?;
     }
     Ok(())
 }
 
-/// Writes the attention over the adapters of `--fusion`, the head and copies of the adapters.
+/// Writes the attention over the adapters of `--fusion`, the head and copies of the adapters into a folder.
 fn save_fused(
     output: &OutputFolder,
+    folder: &str,
     setup: Setup<'_>,
     model: &BertForSequenceClassification,
     model_config: &BertConfig,
 ) -> Result<(), Error> {
     let Setup { config, checkpoint, .. } = setup;
     let BaseCheckpoint { folder: encoder, name, tokenizer, .. } = checkpoint;
-    write_encoder_record(output, MODEL, encoder)?;
+    write_encoder_record(output, folder, encoder)?;
     let adapters = read_adapters(&config.adapters.fusion)?;
     let names: Vec<String> = adapters.iter().map(SavedAdapter::name).collect();
     let vocabulary = setup.description().tokenizer_files(tokenizer, model_config);
     let base = name.display().to_string();
-    save_fusion(&mut output.sink(MODEL), model, model_config, &names, &base, vocabulary)?;
+    save_fusion(&mut output.sink(folder), model, model_config, &names, &base, vocabulary)?;
     for (adapter, name) in adapters.iter().zip(&names) {
-        let folder = output.folder().inside("model/adapters").inside(name);
+        let folder = output.folder().inside(folder).inside("adapters").inside(name);
         folder.create()?;
         for file in ["adapter.safetensors", "adapter_config.json"] {
             let from = adapter.folder.join(file);

@@ -115,14 +115,15 @@ impl OutputFolder {
         }
     }
 
-    /// Writes a full model into `model/`.
+    /// Writes a full model into `PREFIXmodel/`.
     pub(crate) fn save_model<M: Architecture>(
         &self,
+        prefix: &str,
         model: &M,
         config: &BertConfig,
         setup: Setup<'_>,
     ) -> Result<(), Error> {
         let vocabulary = setup.description().tokenizer_files(&setup.checkpoint.tokenizer, config);
-        Ok(save_pretrained(&mut self.sink(MODEL), model, config, Some(vocabulary))?)
+        Ok(save_pretrained(&mut self.sink(&format!("{prefix}{MODEL}")), model, config, Some(vocabulary))?)
     }
 }

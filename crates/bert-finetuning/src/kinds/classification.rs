@@ -294,11 +294,17 @@ impl<M: AdapterSupport> FinetuneTask for Classification<'_, M> {
         output.write(DEV_LABELS, |out| write_labels(out, self.task(), &self.part(Part::Dev).examples))
     }
 
-    fn save_model(&self, output: &OutputFolder, model: &M, model_config: &BertConfig) -> Result<(), Error> {
+    fn save_model(
+        &self,
+        output: &OutputFolder,
+        prefix: &str,
+        model: &M,
+        model_config: &BertConfig,
+    ) -> Result<(), Error> {
         let model = self.with_original_scale(model);
         match model.as_sequence_classifier() {
-            Some(model) => save_with_adapters(output, self.setup(), model, model_config),
-            None => output.save_model(&model, model_config, self.setup()),
+            Some(model) => save_with_adapters(output, prefix, self.setup(), model, model_config),
+            None => output.save_model(prefix, &model, model_config, self.setup()),
         }
     }
 

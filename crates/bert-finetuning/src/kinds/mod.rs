@@ -150,14 +150,15 @@ pub(crate) trait FinetuneTask {
         Ok(())
     }
 
-    /// Writes the fine-tuned model.
+    /// Writes a fine-tuned model into folders whose names begin with `prefix`.
     fn save_model(
         &self,
         output: &OutputFolder,
+        prefix: &str,
         model: &Self::Model,
         model_config: &BertConfig,
     ) -> Result<(), Error> {
-        output.save_model(model, model_config, self.setup())
+        output.save_model(prefix, model, model_config, self.setup())
     }
 
     /// Returns the attention over the adapters of `--fusion`.

@@ -58,6 +58,7 @@ impl MultitaskConfig {
                 ("patience", config.patience.is_some()),
                 ("predict", config.predict.is_some()),
                 ("forgetting-data", config.forgetting_data.is_some()),
+                ("keep-seeds", config.keep_seeds),
                 ("seeds", config.seeds.len() > 1),
             ];
             reject_first(&given, "works with one task only")?;

@@ -118,7 +118,7 @@ pub fn multitask(
         let run = training.finish(number, &state.model, stop);
         let run = run.or_else(|stopped| training.pause(stopped, &state, &mut saved_run, stop))?;
         let runs = CellRuns::single(&cells[number], run, model_config);
-        write_output(task, &outputs[number], runs, identities[number].clone())?;
+        write_output(task, &outputs[number], runs, &saved, identities[number].clone())?;
     }
     let report = MultitaskReport {
         sampling: *sampling,

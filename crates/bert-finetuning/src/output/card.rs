@@ -122,10 +122,13 @@ fn scores(report: &FinetuneReport) -> Vec<CardScore> {
 fn limits(report: &FinetuneReport) -> Vec<String> {
     let mut limits = vec![format!("Texts are truncated to {} word pieces.", report.resolved.max_seq_length)];
     if report.runs.len() > 1 {
-        limits.push(
-            "The folder has the model of the best seed, so its own score is higher than the mean."
-                .to_string(),
-        );
+        let best = "The folder has the model of the best seed, so its own score is higher than the mean.";
+        let kept = if report.seed_models.is_empty() {
+            ""
+        } else {
+            " The models of all seeds are in the folders seed-N/model of the fine-tuning."
+        };
+        limits.push(format!("{best}{kept}"));
     }
     let selection = &report.selection;
     if selection.best_on.as_deref() == Some("dev") {

@@ -1,10 +1,13 @@
-//! The output of a fine-tuning: writes the predictions, the best model and the report.
+//! The output of a fine-tuning: writes the predictions, the models and the report.
 
 pub(crate) mod card;
 pub(crate) mod report;
 pub(crate) mod selection;
 
+use std::path::PathBuf;
+
 use bert_inference::compute::stop_flag::StopFlag;
+use bert_inference::model_dir::seed_models::seed_folder;
 use bert_storage::commit;
 use bert_tasks::statistics::{SeedRun, SeedSummary};
 use bert_training::Error;
@@ -19,19 +22,23 @@ use crate::output::card::card_of_finetuning;
 use crate::output::report::FinetuneReport;
 use crate::output::selection::SelectionReport;
 use crate::run::grid_search::CellRuns;
+use crate::run::resume::SavedRuns;
+use crate::run::run_report::FinishedRun;
 use crate::setup::Setup;
 
-/// Writes the results of a configuration: the answers to dev and to the file of `--predict`, the best model, and the
-/// report.
+/// Writes the results of a configuration: the answers to dev and to the file of `--predict`, the best model, with
+/// `--keep-seeds` the models of all runs, and the report.
 pub(crate) fn write_output<T: FinetuneTask>(
     task: &T,
     output: &OutputFolder,
     runs: CellRuns<'_, T>,
+    saved: &SavedRuns<'_>,
     identity: Value,
 ) -> Result<FinetuneReport, Error> {
     let (sets, Setup { config, checkpoint, .. }) = (task.sets(), task.setup());
     let model = runs.model(output.folder().path())?;
     write_files(task, output, &runs, model)?;
+    let seed_models = write_seed_models(task, output, &runs, saved)?;
     let dev = summary(task, &runs, Part::Dev);
     let training = sets.training;
     let summary_of = |part| task.has(part).then(|| summary(task, &runs, part));
@@ -56,6 +63,7 @@ pub(crate) fn write_output<T: FinetuneTask>(
         test: summary_of(Part::Test),
         runs: runs.finished.iter().map(|run| run.report.clone()).collect(),
         model: config.output.join(MODEL),
+        seed_models,
         config: config.clone(),
     };
     let card = card_of_finetuning(&report).render(&CardOptions::default());
@@ -73,7 +81,7 @@ fn write_files<T: FinetuneTask>(
 ) -> Result<(), Error> {
     task.write_dev_labels(output)?;
     for run in &runs.finished {
-        let prefix = format!("seed-{}/dev_", run.report.seed);
+        let prefix = format!("{}/dev_", seed_folder(run.report.seed));
         task.write_answers(output, &prefix, task.part(Part::Dev), &run.answers[&Part::Dev])?;
     }
     if let Some(set) = &task.sets().to_predict {
@@ -81,7 +89,25 @@ fn write_files<T: FinetuneTask>(
         let answers = task.answer(model, set, &StopFlag::new()).expect("no signal sets this flag");
         task.write_answers(output, "", set, &answers)?;
     }
-    task.save_model(output, model, &runs.model_config)
+    task.save_model(output, "", model, &runs.model_config)
+}
+
+/// Writes the models of all runs with `--keep-seeds`, and returns their folders.
+fn write_seed_models<T: FinetuneTask>(
+    task: &T,
+    output: &OutputFolder,
+    runs: &CellRuns<'_, T>,
+    saved: &SavedRuns<'_>,
+) -> Result<Vec<PathBuf>, Error> {
+    let config = task.setup().config;
+    let kept = runs.finished.iter().filter(|_| config.keep_seeds);
+    let write = |run: &FinishedRun<T>| {
+        let folder = seed_folder(run.report.seed);
+        let model = runs.model_of(run, saved, output.folder().path())?;
+        task.save_model(output, &format!("{folder}/"), &model, &runs.model_config)?;
+        Ok(config.output.join(folder).join(MODEL))
+    };
+    kept.map(write).collect()
 }
 
 /// Returns the summary of the runs on a part.

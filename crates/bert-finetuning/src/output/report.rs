@@ -70,6 +70,9 @@ pub struct FinetuneReport {
     pub warnings: Vec<String>,
     /// Path of the fine-tuned model.
     pub model: PathBuf,
+    /// Paths of the models of all runs, in their order; empty without `--keep-seeds`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub seed_models: Vec<PathBuf>,
 }
 
 impl FinetuneReport {

@@ -52,6 +52,10 @@ pub(crate) fn identity<T: FinetuneTask>(task: &T) -> Result<Value, Error> {
         "test": digest(Part::Test),
         "defaults": checkpoint.defaults,
     });
+    // The models of finished runs exist only if it was given from the start.
+    if config.keep_seeds {
+        identity["keep_seeds"] = true.into();
+    }
     if let Some(data) = &config.forgetting_data {
         identity["forgetting_data"] = DataSet::open(data)?.manifest().shards_digest().into();
     }
@@ -97,6 +101,8 @@ pub fn compared_settings(config: &FinetuneConfig) -> Map<String, Value> {
         initialization_data: _,
         forgetting_data: _,
         skip_unlabelled: _,
+        // Part of the identity, but not a setting of a run.
+        keep_seeds: _,
         // The runs do not depend on these.
         allow_overlap: _,
         output: _,

@@ -1,5 +1,6 @@
 //! Trains one run per seed for every configuration of a grid, and keeps the runs of the best configuration.
 
+use std::borrow::Cow;
 use std::path::Path;
 
 use bert_inference::compute::stop_flag::StopFlag;
@@ -23,7 +24,7 @@ pub(crate) struct CellRuns<'a, T: FinetuneTask> {
     pub(crate) cell: &'a Cell,
     /// Index of the configuration in the grid.
     number: usize,
-    /// All runs, in the order of the seeds; only the best run has its model.
+    /// All runs, in the order of the seeds; only the best run has its model in memory.
     pub(crate) finished: Vec<FinishedRun<T>>,
     pub(crate) model_config: BertConfig,
     /// Index of the best run.
@@ -38,22 +39,39 @@ impl<'a, T: FinetuneTask> CellRuns<'a, T> {
         Self { cell, number: 0, finished: vec![run], model_config, best: 0, grid: None }
     }
 
-    fn best_seed(&self) -> u64 {
-        self.finished[self.best].report.seed
-    }
-
     /// Returns the best run's model.
     ///
     /// # Errors
     /// [`FolderProblem::FileCorrupt`](bert_inference::FolderProblem::FileCorrupt) when an earlier process saved it
     /// and it is missing now.
     pub(crate) fn model(&self, output: &Path) -> Result<&T::Model, Error> {
-        let reason = format!(
-            "the model of seed {} is missing, although its run is complete; train it again without --resume",
-            self.best_seed()
-        );
-        self.finished[self.best].model.as_ref().ok_or_else(|| Error::corrupt_file(output, reason))
+        let best = &self.finished[self.best];
+        best.model.as_ref().ok_or_else(|| missing_model(output, best.report.seed))
     }
+
+    /// Returns the model of any run, which is read from the saved runs unless it is in memory (`--keep-seeds`).
+    ///
+    /// # Errors
+    /// As [`Self::model`]; when the file of the model cannot be read.
+    pub(crate) fn model_of<'r>(
+        &self,
+        run: &'r FinishedRun<T>,
+        saved: &SavedRuns<'_>,
+        output: &Path,
+    ) -> Result<Cow<'r, T::Model>, Error> {
+        if let Some(model) = &run.model {
+            return Ok(Cow::Borrowed(model));
+        }
+        let read = saved.run(self.number, run.report.seed).model(self.model(output)?.clone())?;
+        read.map(Cow::Owned).ok_or_else(|| missing_model(output, run.report.seed))
+    }
+}
+
+fn missing_model(output: &Path, seed: u64) -> Error {
+    let reason = format!(
+        "the model of seed {seed} is missing, although its run is complete; train it again without --resume"
+    );
+    Error::corrupt_file(output, reason)
 }
 
 /// A search for the best configuration of a task.
@@ -101,8 +119,8 @@ impl<T: FinetuneTask> GridSearch<'_, T> {
             let is_best =
                 best.as_ref().is_none_or(|best| is_better(mean, reports[best.number].statistics.mean));
             let worse = if is_best { best.replace(runs) } else { Some(runs) };
-            if let Some(worse) = worse {
-                self.saved.run(worse.number, worse.best_seed()).remove_model()?;
+            if let Some(CellRuns { number, finished, .. }) = worse {
+                finished.iter().try_for_each(|run| self.saved.run(number, run.report.seed).remove_model())?;
             }
         }
         let mut runs = best.expect("there is at least one cell");
@@ -112,7 +130,8 @@ impl<T: FinetuneTask> GridSearch<'_, T> {
         Ok(runs)
     }
 
-    /// Trains one configuration from every seed and keeps the model of the best run.
+    /// Trains one configuration from every seed. Keeps the model of the best run in memory; with `--keep-seeds`, the
+    /// models of all runs are on disk.
     fn train_seeds<'c>(
         &self,
         number: usize,
@@ -121,6 +140,7 @@ impl<T: FinetuneTask> GridSearch<'_, T> {
         on_event: &mut dyn FnMut(FinetuneEvent),
     ) -> Result<CellRuns<'c, T>, Error> {
         let metric = cell.config.task.spec().primary;
+        let keep_seeds = cell.config.keep_seeds;
         let mut finished: Vec<FinishedRun<T>> = Vec::new();
         let mut best: Option<usize> = None;
         let mut model_config = None;
@@ -141,14 +161,16 @@ impl<T: FinetuneTask> GridSearch<'_, T> {
             let is_best = best
                 .is_none_or(|best: usize| is_better(score, finished[best].report.selection_score(metric)));
             if is_new {
-                saved.finish(&run, is_best)?;
+                saved.finish(&run, is_best || keep_seeds)?;
             }
             if !is_best {
                 run.model = None;
             } else if let Some(worse) = best.replace(finished.len()) {
                 let worse = &mut finished[worse];
                 worse.model = None;
-                self.saved.run(number, worse.report.seed).remove_model()?;
+                if !keep_seeds {
+                    self.saved.run(number, worse.report.seed).remove_model()?;
+                }
             }
             finished.push(run);
         }

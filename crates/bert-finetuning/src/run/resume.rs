@@ -4,7 +4,7 @@
 //! OUTPUT/.runs/run.json                      settings and digests (fingerprint.rs), with a checksum
 //! OUTPUT/.runs/cell-1-seed-2/checkpoints/    the current run: weights, moments, the best state so far
 //! OUTPUT/.runs/cell-1-seed-1/finished.json   a finished run: its report and answers, with a checksum
-//! OUTPUT/.runs/cell-1-seed-1/best.safetensors  its model, for the best run only
+//! OUTPUT/.runs/cell-1-seed-1/best.safetensors  its model, for the best run only; with --keep-seeds for every run
 //! ```
 //!
 //! Sample order and dropout are functions of seed and step and need no saving. The folder is removed when the report is
@@ -320,13 +320,17 @@ impl SavedRun<'_> {
         Ok(Some(FinishedRun { report: saved.report, answers: saved.answers, model }))
     }
 
-    /// Saves a finished run with its model, unless it is the only run, and removes its checkpoints. `is_best` selects
+    /// Saves a finished run with its model, unless it is the only run, and removes its checkpoints. `keeps_model` selects
     /// whether the model itself is saved, or its digest only.
-    pub(crate) fn finish<T: FinetuneTask>(&self, run: &FinishedRun<T>, is_best: bool) -> Result<(), Error> {
+    pub(crate) fn finish<T: FinetuneTask>(
+        &self,
+        run: &FinishedRun<T>,
+        keeps_model: bool,
+    ) -> Result<(), Error> {
         let (true, Some(model)) = (self.keeps_finished, &run.model) else { return Ok(()) };
         self.folder.create()?;
         let bytes = to_safetensors_bytes(model);
-        if is_best {
+        if keeps_model {
             self.folder.write_bytes(BEST, &bytes)?;
         }
         let report = run.report.clone();
@@ -335,6 +339,18 @@ impl SavedRun<'_> {
         self.folder.write_checksummed(FINISHED, &encode(serde_json::to_value(file).expect("plain data")))?;
         self.folder.remove("checkpoints")?;
         Ok(())
+    }
+
+    /// Returns the saved model of a finished run, if there is one; `shape` is a model without autodiff.
+    ///
+    /// # Errors
+    /// When its file cannot be read.
+    pub(crate) fn model<M: Architecture>(&self, shape: M) -> Result<Option<M>, Error> {
+        if !self.folder.has(BEST)? {
+            return Ok(None);
+        }
+        let tensors = read_safetensors(&self.folder.path_of(BEST))?;
+        Ok(Some(load_named_tensors(shape, tensors, LoadPolicy::Exact)?.0))
     }
 
     /// Removes the model of a finished run when another run is better.

@@ -12,3 +12,4 @@ pub mod model_folder;
 pub mod model_options;
 pub mod resolved;
 pub mod retention;
+pub mod seed_models;

@@ -6,6 +6,7 @@
 
 pub(crate) mod classifier;
 pub(crate) mod question_answerer;
+mod seeds;
 pub(crate) mod token_tagger;
 
 use std::io::Write;
@@ -23,15 +24,22 @@ use crate::model_dir::description::EncodingLength;
 use crate::model_dir::json_file::write_line;
 use crate::model_dir::loaded_model::{architecture, check_encoder, line_of};
 use crate::model_dir::model_options::ModelOptions;
-use crate::prediction::classifier::{Answer, Classifier};
-use crate::prediction::question_answerer::{Answerer, TextAnswer};
-use crate::prediction::token_tagger::{TaggedText, Tagger};
+use crate::model_dir::seed_models::{SeedModel, seed_models};
+use crate::prediction::classifier::Classifier;
+use crate::prediction::question_answerer::Answerer;
+use crate::prediction::seeds::{Answered, Output, combine};
+use crate::prediction::token_tagger::Tagger;
 
 /// Number of texts in memory, which are sorted by length.
 const WINDOW: usize = 1024;
 
-/// A model for predictions, with any head.
-pub enum Predictor {
+/// A model for predictions, with any head, or the models of all seeds of a fine-tuning.
+pub struct Predictor {
+    /// One model, or one for each seed.
+    heads: Vec<Head>,
+}
+
+enum Head {
     /// Predicts a class or a score for a text or a pair.
     Labels(Box<Classifier>),
     /// Answers a question from a text.
@@ -46,6 +54,76 @@ impl Predictor {
     /// # Errors
     /// [`FolderProblem::NoHead`] when the folder has no head for texts; when it cannot be read.
     pub fn open(folder: &Path, options: ModelOptions<'_>) -> Result<Self, Error> {
+        Ok(Self { heads: vec![Head::open(folder, options)?] })
+    }
+
+    /// Opens the models of all seeds in the output folder of `finetune --keep-seeds`. All of them are in memory, and their
+    /// answers to a text are combined.
+    ///
+    /// # Errors
+    /// As [`seed_models`] and [`Self::open`].
+    pub fn open_seeds(output: &Path, options: ModelOptions<'_>) -> Result<Self, Error> {
+        let open = |SeedModel { folder, .. }: SeedModel| Head::open(&folder, options);
+        Ok(Self { heads: seed_models(output)?.into_iter().map(open).collect::<Result<_, Error>>()? })
+    }
+
+    /// Returns the task that the model was trained on, if known.
+    fn task(&self) -> Option<Task> {
+        match &self.heads[0] {
+            Head::Labels(classifier) => classifier.description.task.clone(),
+            Head::Answers(_) | Head::Tags(_) => None,
+        }
+    }
+
+    /// Returns the maximum length of an input.
+    pub fn length(&self) -> &EncodingLength {
+        match &self.heads[0] {
+            Head::Labels(classifier) => &classifier.length,
+            Head::Answers(answerer) => &answerer.finetuned.length,
+            Head::Tags(tagger) => &tagger.finetuned.length,
+        }
+    }
+
+    /// Returns whether special tokens in a text are read as plain text.
+    pub fn splits_special_tokens(&self) -> bool {
+        let tokenizer = match &self.heads[0] {
+            Head::Labels(classifier) => &classifier.tokenizer,
+            Head::Answers(answerer) => &answerer.finetuned.text,
+            Head::Tags(tagger) => &tagger.finetuned.text,
+        };
+        tokenizer.settings.split_special_tokens
+    }
+
+    /// Returns the answers to examples, in order, and counts the texts that are cut.
+    ///
+    /// # Errors
+    /// [`WrongValue`](bert_tasks::TaskProblem::WrongValue) for an example that does not fit the head.
+    fn answer(
+        &self,
+        path: &Path,
+        examples: &[Example],
+        truncation: &mut Truncation,
+    ) -> Result<Vec<Answered>, Error> {
+        let (first, others) = self.heads.split_first().expect("there is a model");
+        let mut by_seed = vec![first.answer(path, examples, truncation)?];
+        for head in others {
+            // The models of all seeds cut the same texts.
+            by_seed.push(head.answer(path, examples, &mut Truncation::default())?);
+        }
+        if let [outputs] = &mut by_seed[..] {
+            let single = |output| Answered { output, agreement: None };
+            return Ok(outputs.drain(..).map(single).collect());
+        }
+        let combined = examples.iter().enumerate().map(|(at, example)| {
+            let outputs: Vec<&Output> = by_seed.iter().map(|outputs| &outputs[at]).collect();
+            combine(example, &outputs)
+        });
+        Ok(combined.collect())
+    }
+}
+
+impl Head {
+    fn open(folder: &Path, options: ModelOptions<'_>) -> Result<Self, Error> {
         check_encoder(folder, options.encoder)?;
         match architecture(folder)?.as_deref() {
             Some("BertForQuestionAnswering") => Ok(Self::Answers(Box::new(Answerer::open(folder, options)?))),
@@ -59,37 +137,6 @@ impl Predictor {
         }
     }
 
-    /// Returns the task that the model was trained on, if known.
-    fn task(&self) -> Option<Task> {
-        match self {
-            Self::Labels(classifier) => classifier.description.task.clone(),
-            Self::Answers(_) | Self::Tags(_) => None,
-        }
-    }
-
-    /// Returns the maximum length of an input.
-    pub fn length(&self) -> &EncodingLength {
-        match self {
-            Self::Labels(classifier) => &classifier.length,
-            Self::Answers(answerer) => &answerer.finetuned.length,
-            Self::Tags(tagger) => &tagger.finetuned.length,
-        }
-    }
-
-    /// Returns whether special tokens in a text are read as plain text.
-    pub fn splits_special_tokens(&self) -> bool {
-        let tokenizer = match self {
-            Self::Labels(classifier) => &classifier.tokenizer,
-            Self::Answers(answerer) => &answerer.finetuned.text,
-            Self::Tags(tagger) => &tagger.finetuned.text,
-        };
-        tokenizer.settings.split_special_tokens
-    }
-
-    /// Returns the answers to examples, in order, and counts the texts that are cut.
-    ///
-    /// # Errors
-    /// [`WrongValue`](bert_tasks::TaskProblem::WrongValue) for an example that does not fit the head.
     fn answer(
         &self,
         path: &Path,
@@ -117,15 +164,6 @@ impl Predictor {
     }
 }
 
-/// A model's answer to an example, written next to its text.
-#[derive(Serialize)]
-#[serde(untagged)]
-enum Output {
-    Label(Answer),
-    Answer(TextAnswer),
-    Tags(TaggedText),
-}
-
 /// One line of the output.
 #[derive(Serialize)]
 struct Row<'a> {
@@ -136,7 +174,7 @@ struct Row<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     text_b: Option<&'a str>,
     #[serde(flatten)]
-    answer: &'a Output,
+    answer: &'a Answered,
 }
 
 /// The number of predictions, and of the texts that were cut for them.

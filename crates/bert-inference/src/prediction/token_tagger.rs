@@ -29,6 +29,23 @@ pub struct TaggedText {
     pub words_not_read: usize,
 }
 
+impl TaggedText {
+    /// Returns the tags of words, with their entities if the tags follow a scheme.
+    pub(super) fn new<W: AsRef<str>>(
+        words: &[W],
+        tags: Vec<String>,
+        has_scheme: bool,
+        words_not_read: usize,
+    ) -> Self {
+        let named = |Entity { kind, first, last }: Entity| {
+            let words: Vec<&str> = words[first..=last].iter().map(AsRef::as_ref).collect();
+            NamedEntity { kind, words: words.join(" ") }
+        };
+        let entities = has_scheme.then(|| entities(&tags).into_iter().map(named).collect());
+        Self { tags, entities, words_not_read }
+    }
+}
+
 fn is_zero(count: &usize) -> bool {
     *count == 0
 }
@@ -83,12 +100,8 @@ impl Tagger {
         let tags = tags.expect("no signal sets this flag");
         let has_scheme = self.names.iter().all(|tag| is_entity_tag(tag));
         let tagged = sentences.into_iter().zip(tags).enumerate().map(|(at, (sentence, tags))| {
-            let named = |entity: Entity| NamedEntity {
-                words: sentence.words[entity.first..=entity.last].join(" "),
-                kind: entity.kind,
-            };
-            let entities = has_scheme.then(|| entities(&tags).into_iter().map(named).collect());
-            TaggedText { entities, words_not_read: encoded.beyond(at, sentence.words.len()), tags }
+            let not_read = encoded.beyond(at, sentence.words.len());
+            TaggedText::new(&sentence.words, tags, has_scheme, not_read)
         });
         Ok(tagged.collect())
     }

@@ -34,6 +34,11 @@ pub struct Args {
     #[arg(long, alias = "model", value_name = "DIR")]
     checkpoint: PathBuf,
 
+    /// Predict with the models of all seeds of finetune --keep-seeds: the class with the highest mean probability, the mean
+    /// probabilities or score, and the number of seeds that agree. Questions and tags are combined in the same way.
+    #[arg(long, hide_short_help = true)]
+    all_seeds: bool,
+
     /// Checkpoint on which an adapter was trained [default: the one named in the adapter folder].
     #[arg(long, value_name = "DIR")]
     encoder: Option<PathBuf>,
@@ -88,7 +93,6 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     args.threads.start_pool();
     let output = args.output.as_deref().map(|path| args.overwrite.output(path)).transpose()?;
     let encoder = args.encoder.as_deref().map(|path| pinned(path, false)).transpose()?;
-    let folder = tuned_folder(&args.checkpoint)?;
     if args.columns.len() > 2 {
         let reason = "takes one name, or two for a pair of texts".to_string();
         return Err(Error::Configuration { flag: "columns", reason }.into());
@@ -100,7 +104,11 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         precision: args.precision,
         device: selected_device(args.device)?,
     };
-    let predictor = Predictor::open(&folder, options)?;
+    let predictor = if args.all_seeds {
+        Predictor::open_seeds(&args.checkpoint, options)?
+    } else {
+        Predictor::open(&tuned_folder(&args.checkpoint)?, options)?
+    };
     let EncodingLength { tokens, remark } = predictor.length();
     remark.iter().for_each(print_warning);
     let written = match &input {
@@ -183,9 +191,10 @@ fn cell(value: Option<&Value>) -> String {
     match value {
         None | Some(Value::Null) => String::new(),
         Some(Value::String(text)) => text.clone(),
-        Some(Value::Number(number)) => {
-            number.as_f64().map_or(number.to_string(), |number| format!("{number:.4}"))
+        Some(Value::Number(number)) if number.is_f64() => {
+            format!("{:.4}", number.as_f64().unwrap_or_default())
         }
+        Some(Value::Number(count)) => count.to_string(),
         Some(Value::Bool(is_true)) => is_true.to_string(),
         Some(Value::Array(values)) => {
             values.iter().map(|value| cell(Some(value))).collect::<Vec<_>>().join(" ")

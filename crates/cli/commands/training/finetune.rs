@@ -197,6 +197,10 @@ fn summary(report: &FinetuneReport) -> String {
     }
     let _ = write!(text, "\ntrained parameters: {}", report.parameters);
     let output = report.config.output.display();
+    if !report.seed_models.is_empty() {
+        let models = report.config.output.join("seed-N/model");
+        let _ = write!(text, "\nmodels of all seeds, for --all-seeds: {}", models.display());
+    }
     let _ = write!(text, "\nfine-tuned model: {}\nnext: bert report {output}", report.model.display());
     text
 }

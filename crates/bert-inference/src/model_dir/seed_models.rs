@@ -1,0 +1,42 @@
+//! Finds the models of all seeds of a fine-tuning, which `finetune --keep-seeds` writes into `seed-N/model`.
+
+use std::path::{Path, PathBuf};
+
+use bert_storage::Locate;
+
+use crate::error::{Error, FolderProblem};
+
+const PREFIX: &str = "seed-";
+
+/// The model of one seed of a fine-tuning.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SeedModel {
+    /// The seed.
+    pub seed: u64,
+    /// Folder of the model.
+    pub folder: PathBuf,
+}
+
+/// Returns the name of a seed's folder in the output folder of a fine-tuning.
+pub fn seed_folder(seed: u64) -> String {
+    format!("{PREFIX}{seed}")
+}
+
+/// Returns the models of all seeds in the output folder of a finished fine-tuning, in the order of the seeds.
+///
+/// # Errors
+/// [`FolderProblem::NoSeedModels`] when the folder has none; when it cannot be read.
+pub fn seed_models(output: &Path) -> Result<Vec<SeedModel>, Error> {
+    let mut models = Vec::new();
+    if output.join("report.json").exists() {
+        for entry in std::fs::read_dir(output).map_err(|error| Error::io(output, error))? {
+            let path = entry.map_err(|error| Error::io(output, error))?.path();
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            let seed = name.strip_prefix(PREFIX).and_then(|seed| seed.parse().ok());
+            models.extend(seed.map(|seed| SeedModel { seed, folder: path.join("model") }));
+        }
+    }
+    models.retain(|model| model.folder.is_dir());
+    models.sort_by_key(|model| model.seed);
+    if models.is_empty() { Err(FolderProblem::NoSeedModels.located(output).into()) } else { Ok(models) }
+}
