@@ -193,6 +193,38 @@ fn completions_cover_all_programs() {
     assert_eq!(rest.filter(|line| line.starts_with("using")).count(), 0, "`using` after other statements");
 }
 
+#[cfg(unix)]
+#[test]
+fn bash_completes_names_and_paths() {
+    let folder = Folder::new();
+    folder.write("own-file", "");
+    folder.write("completions", folder.ok("bert completions bash").stdout);
+    let offered = |words: &str| {
+        let script = format!(
+            "source ./completions; COMP_WORDS=({words} ''); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1)); \
+             _bert bert '' \"${{COMP_WORDS[COMP_CWORD - 1]}}\"; printf '%s\\n' \"${{COMPREPLY[@]}}\""
+        );
+        let bash =
+            std::process::Command::new("bash").args(["-c", &script]).current_dir(folder.at(".")).output();
+        String::from_utf8(bash.expect("bash runs").stdout).expect("UTF-8")
+    };
+    for (words, name, offers_paths) in [
+        ("bert probe --checkpoint", "mini-en", true),
+        ("bert pretrain --init-checkpoint", "tiny-en", true),
+        ("bert pretrain --model", "medium", true),
+        ("bert pretrain --recipe", "laptop", true),
+        ("bert recipes", "babylm", false),
+        ("bert data --language", "de", false),
+        ("bert finetune --task", "table", false),
+        ("bert multitask --tasks", "sst-2", false),
+        ("bert experiment", "from-scratch", false),
+    ] {
+        let offered = offered(words);
+        assert!(offered.lines().any(|line| line == name), "{words}: {offered}");
+        assert_eq!(offered.lines().any(|line| line == "own-file"), offers_paths, "{words}: {offered}");
+    }
+}
+
 #[test]
 fn man_pages_cover_all_programs_and_commands() {
     let folder = Folder::new();

@@ -160,6 +160,7 @@ pub use builder::progress::{BuildProgress, BuildStage};
 pub use builder::{BuildOutcome, build, build_on};
 pub use config::byte_size::ByteSize;
 pub use config::hold_out::{HELD_OUT_FOLDER, HoldOut, held_out_folder};
+pub use config::language::languages;
 pub use config::resolved::ResolvedConfig;
 pub use config::{BuildConfig, Columns, Layout, LineBreaks, Masking, Nsp, RandomMode, Segmenter};
 pub use dataset::document_groups::{DocumentGroups, read_all_documents};

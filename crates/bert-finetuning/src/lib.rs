@@ -46,8 +46,6 @@ pub use crate::config::adapter_args::AdapterKind;
 pub use crate::config::flag_values::{Choices, Seeds};
 pub use crate::config::grid::{CellReport, GridReport};
 pub use crate::config::table_args::TableArgs;
-#[cfg(feature = "cli")]
-pub use crate::config::task_parser;
 pub use crate::config::{FinetuneConfig, HeadKind, Selection};
 pub use crate::data::holdout::TrainingParts;
 pub use crate::data::text_hashes::SharedTexts;

@@ -3,7 +3,7 @@
 use clap::Parser;
 use serde::Serialize;
 
-use crate::options::recipe::{Recipe, names, recipe_parser, text};
+use crate::options::recipe::{Recipe, names, parse_name, text};
 use crate::output::stdout::{print, print_json};
 use crate::output::table::{Column, FormatArgs, Table, Tabular, print_table};
 
@@ -13,7 +13,7 @@ use crate::output::table::{Column, FormatArgs, Table, Tabular, print_table};
 #[derive(Parser, Debug)]
 pub struct Args {
     /// Recipe to show; save a copy to start a custom recipe.
-    #[arg(value_name = "NAME|FILE", value_parser = recipe_parser(), hide_possible_values = true, conflicts_with = "format")]
+    #[arg(value_name = "NAME|FILE", value_parser = parse_name, conflicts_with = "format")]
     name: Option<String>,
 
     /// Print the result as one JSON object.

@@ -6,9 +6,7 @@
 use std::path::Path;
 
 use bert_data::OptionError;
-use bert_inference::compute::help_groups::WithCompletions;
 use bert_storage::{did_you_mean, read_limited};
-use clap::builder::TypedValueParser;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -61,13 +59,8 @@ pub fn names() -> impl Iterator<Item = &'static str> {
     BUILT_IN.into_iter().map(|(name, _)| name)
 }
 
-/// Returns the parser of a recipe, which offers the names of the built-in ones to completions.
-pub fn recipe_parser() -> impl TypedValueParser<Value = String> {
-    WithCompletions::new(parse_name, || names().collect())
-}
-
 /// Parses the name of a recipe or the path of a recipe file.
-fn parse_name(name: &str) -> Result<String, String> {
+pub fn parse_name(name: &str) -> Result<String, String> {
     if names().any(|known| known == name) || Path::new(name).is_file() {
         return Ok(name.to_owned());
     }

@@ -17,7 +17,7 @@ use crate::options::command_line;
 use crate::options::help::arranged;
 use crate::options::numbers;
 use crate::options::options_file::{OptionsFile, SECTIONS};
-use crate::options::recipe::{self, recipe_parser};
+use crate::options::recipe::{self, parse_name};
 
 /// The clap id of `--config`, whose value is a path.
 const CONFIG_FILE: &str = "config_file";
@@ -42,7 +42,7 @@ pub struct RecipeArgs {
     pub config: ConfigArgs,
 
     /// Read options from a recipe; see `bert recipes`. Takes a name of that list, or a file in the same format.
-    #[arg(long, id = RECIPE, value_name = "NAME|FILE", value_parser = recipe_parser(), hide_possible_values = true, conflicts_with = CONFIG_FILE)]
+    #[arg(long, id = RECIPE, value_name = "NAME|FILE", value_parser = parse_name, conflicts_with = CONFIG_FILE)]
     pub recipe: Option<String>,
 }
 

@@ -123,6 +123,11 @@ pub(crate) fn has_sentence_rules(code: &str) -> bool {
     code == "zh" || codes().any(|known| known == code) || sentencex::languages::get_fallbacks(code).is_some()
 }
 
+/// Returns the codes of the languages for which the sentence splitter has rules.
+pub fn languages() -> Vec<&'static str> {
+    codes().collect()
+}
+
 fn codes() -> impl Iterator<Item = &'static str> {
     LANGUAGES.iter().filter_map(|language| language.split(' ').next())
 }

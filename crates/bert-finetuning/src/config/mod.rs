@@ -17,7 +17,7 @@ use crate::config::flag_values::{Choices, Seeds};
 use crate::config::table_args::TableArgs;
 use bert_inference::compute::compute_args::ComputeArgs;
 #[cfg(feature = "cli")]
-use bert_inference::compute::help_groups::{HelpGroup, WithCompletions, with_heading};
+use bert_inference::compute::help_groups::{HelpGroup, with_heading};
 use bert_inference::encoding::squad_args::SquadArgs;
 use bert_model::FeatureHeadKind;
 use bert_tasks::Task;
@@ -72,7 +72,7 @@ pub struct FinetuneConfig {
     /// Task, or table for a custom table. The tasks are rte, sst-2, mrpc, cola, qnli, qqp,
     /// mnli, wnli, sts-b, sst-5, cfimdb, sick, sick-r, snli, squad, squad2, conll and swag. A custom table is CSV, TSV,
     /// JSON Lines or Parquet; see --columns.
-    #[cfg_attr(feature = "cli", arg(long, value_name = "TASK", value_parser = task_parser(), hide_possible_values = true))]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "TASK"))]
     #[serde(serialize_with = "Task::serialize_name")]
     pub task: Task,
 
@@ -252,13 +252,6 @@ pub struct FinetuneConfig {
     #[cfg_attr(feature = "cli", command(flatten))]
     #[serde(flatten)]
     pub compute: ComputeArgs,
-}
-
-/// Returns the parser of a task, which offers the names of all tasks to completions.
-#[cfg(feature = "cli")]
-pub fn task_parser() -> impl clap::builder::TypedValueParser<Value = Task> {
-    let names = || Task::ALL.iter().map(|task| task.spec().name).chain(["table"]).collect();
-    WithCompletions::new(|name: &str| name.parse::<Task>(), names)
 }
 
 /// The headings of the help.

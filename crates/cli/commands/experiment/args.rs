@@ -3,13 +3,12 @@
 use std::path::PathBuf;
 
 use bert_finetuning::Seeds;
-use bert_finetuning::task_parser;
 use bert_inference::Error;
 use bert_inference::model_dir::builtin_model;
 use bert_tasks::Task;
 use clap::Args as ClapArgs;
 
-use super::definition::experiment_parser;
+use super::definition::parse_name;
 use crate::options::run_args::RunArgs;
 use crate::output::table::FormatArgs;
 use crate::process::threads::ThreadArgs;
@@ -24,10 +23,10 @@ use crate::process::threads::ThreadArgs;
 /// experiment: bert experiment fusion ... -- --num-train-epochs 1
 #[derive(ClapArgs, Debug)]
 // The usage line that clap makes is longer than 80 columns.
-#[command(override_usage = "bert experiment [OPTIONS] [NAME] [-- <FINETUNE FLAGS>...]")]
+#[command(override_usage = "bert experiment [OPTIONS] [EXPERIMENT] [-- <FINETUNE FLAGS>...]")]
 pub struct Args {
     /// Experiment; without one, the experiments are listed.
-    #[arg(value_parser = experiment_parser(), hide_possible_values = true)]
+    #[arg(value_name = "EXPERIMENT", value_parser = parse_name)]
     pub(super) name: Option<String>,
 
     /// Pre-training runs, checkpoints or Hugging Face folders; the table has rows for each.
@@ -44,7 +43,7 @@ pub struct Args {
     pub(super) output: Option<PathBuf>,
 
     /// Run only these tasks of the experiment [default: all].
-    #[arg(long, value_name = "TASK,...", value_delimiter = ',', value_parser = task_parser(), hide_possible_values = true)]
+    #[arg(long, value_name = "TASK,...", value_delimiter = ',')]
     pub(super) tasks: Vec<Task>,
 
     /// Seeds of each setting: numbers and ranges, such as 1-5. Masking uses the first one.

@@ -2,10 +2,8 @@
 
 use anyhow::Context;
 use bert_finetuning::Sampling;
-use bert_inference::compute::help_groups::WithCompletions;
 use bert_storage::did_you_mean;
 use bert_tasks::Task;
-use clap::builder::TypedValueParser;
 use serde::Deserialize;
 
 /// The experiments by name, in the order of the list.
@@ -110,13 +108,13 @@ impl Experiment {
     }
 }
 
-/// Returns the parser of an experiment, which offers the names to completions.
-pub(super) fn experiment_parser() -> impl TypedValueParser<Value = String> {
-    WithCompletions::new(parse_name, || FILES.iter().map(|(name, _)| *name).collect())
+/// Returns the names of the experiments.
+pub(super) fn names() -> impl Iterator<Item = &'static str> {
+    FILES.iter().map(|(name, _)| *name)
 }
 
 /// Parses the name of an experiment.
-fn parse_name(name: &str) -> Result<String, String> {
+pub(super) fn parse_name(name: &str) -> Result<String, String> {
     let names = FILES.map(|(name, _)| name);
     if names.contains(&name) {
         return Ok(name.to_owned());

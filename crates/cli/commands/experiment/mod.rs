@@ -26,6 +26,11 @@ use crate::output::progress::print_note;
 use crate::output::table::{Column, Table, Tabular, as_table, print_table};
 use crate::process::signals::stop_on_signals;
 
+/// Returns the names of the experiments.
+pub(super) fn names() -> Vec<&'static str> {
+    definition::names().collect()
+}
+
 /// An experiment in the list.
 #[derive(Serialize)]
 struct Listed {

@@ -2,7 +2,6 @@
 
 use std::path::{Path, PathBuf};
 
-use bert_finetuning::task_parser;
 use bert_finetuning::{FinetuneConfig, check_finished};
 use bert_inference::DeviceName;
 use bert_inference::model_dir::builtin_model;
@@ -52,7 +51,7 @@ pub struct Args {
     output: PathBuf,
 
     /// Run only these tasks [default: all nine].
-    #[arg(long, value_name = "TASK,...", value_delimiter = ',', value_parser = task_parser(), hide_possible_values = true)]
+    #[arg(long, value_name = "TASK,...", value_delimiter = ',')]
     tasks: Vec<Task>,
 
     /// Start RTE, MRPC and STS-B from the model fine-tuned on MNLI, as is usual for these small data sets.

@@ -2,7 +2,6 @@
 
 use std::path::PathBuf;
 
-use bert_finetuning::task_parser;
 use bert_finetuning::{MultitaskConfig, Sampling, multitask};
 use bert_inference::model_dir::builtin_model;
 use bert_tasks::Task;
@@ -40,7 +39,7 @@ pub struct Args {
     output: PathBuf,
 
     /// Tasks, two or more.
-    #[arg(long, value_name = "TASK,TASK,...", value_delimiter = ',', required = true, value_parser = task_parser(), hide_possible_values = true)]
+    #[arg(long, value_name = "TASK,TASK,...", value_delimiter = ',', required = true)]
     tasks: Vec<Task>,
 
     /// How training batches are distributed over the tasks.
