@@ -3,7 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 #[cfg(feature = "cli")]
-use crate::compute::device::{DEVICE_HELP, DeviceName, KernelChoice};
+use crate::compute::device::DEVICE_HELP;
+use crate::compute::device::{DeviceName, KernelChoice};
 use crate::compute::precision::PrecisionChoice;
 use crate::error::Error;
 
