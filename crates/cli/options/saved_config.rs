@@ -239,7 +239,7 @@ mod tests {
         check::<BuildConfig>(&[]);
         check::<PretrainConfig>(&["--data", "d", "--model", "tiny", "--steps", "1", "--output", "o"]);
         let line = "--task rte --data d --checkpoint c --output o --forgetting-data f --skip-unlabelled \
-                    --skip-misplaced-answers";
+                    --skip-misplaced-answers --keep-seeds";
         check::<FinetuneConfig>(&line.split(' ').collect::<Vec<_>>());
     }
 }
