@@ -1,5 +1,42 @@
 //! Applies trained BERT models to texts.
 //!
+//! A thread that owns a model serves other threads. Its texts are in memory; [`Classifier`], [`Answerer`] and [`Tagger`] take
+//! [`Example`](bert_tasks::Example)s in the same way:
+//!
+//! ```
+//! use std::sync::mpsc::{Sender, channel};
+//!
+//! use bert_inference::{DeviceName, Error, Extractor};
+//!
+//! # let folder = tempfile::tempdir().unwrap();
+//! # let folder = folder.path();
+//! # {
+//! #     use bert_model::{Architecture, BertConfig, BertModel, FolderTokenizer, Preset, folder_sink, save_pretrained};
+//! #     let words: Vec<String> = "[PAD] [UNK] [CLS] [SEP] [MASK] a warm day".split(' ').map(String::from).collect();
+//! #     let config = BertConfig::preset(Preset::Tiny, words.len());
+//! #     let model = BertModel::new(&config, 5, &burn::tensor::Device::flex());
+//! #     save_pretrained(&mut folder_sink(folder), &model, &config, Some(FolderTokenizer::uncased(&words, 512)))?;
+//! # }
+//! // `folder` is a model folder.
+//! let extractor = Extractor::open(folder, &[-1], None, DeviceName::Flex)?.with_sentence_pooling()?;
+//! let (requests, waiting) = channel::<(String, Sender<Vec<f32>>)>();
+//! let service = std::thread::spawn(move || -> Result<(), Error> {
+//!     for (text, reply) in waiting {
+//!         let mut lines = extractor.encode(&[text.as_str()])?;
+//!         // The client may have gone.
+//!         drop(reply.send(lines.remove(0).layers.remove(0)));
+//!     }
+//!     Ok(())
+//! });
+//!
+//! let (reply, vector) = channel();
+//! requests.send(("a warm day".to_string(), reply)).expect("the service runs");
+//! assert_eq!(vector.recv().expect("a vector").len(), 128);
+//! drop(requests);
+//! service.join().expect("no panic")?;
+//! # Ok::<(), Error>(())
+//! ```
+//!
 //! | task | type or function | folder or file |
 //! |---|---|---|
 //! | the answer of any fine-tuned head to each text | [`Predictor`], [`predict`], [`predict_texts`] | `prediction/` |

@@ -24,6 +24,40 @@
 //! assert_eq!(output.pooled_output.dims(), [1, 128]);
 //! ```
 //!
+//! A head of your own is a module of burn around [`BertModel`]:
+//!
+//! ```
+//! use bert_model::{Architecture, BertConfig, BertInput, BertModel, Mode, Preset};
+//! use burn::module::Module;
+//! use burn::nn::{Linear, LinearConfig};
+//! use burn::tensor::{Device, Int, Tensor};
+//!
+//! /// A model that computes one score for each token.
+//! #[derive(Module, Debug)]
+//! struct TokenScorer {
+//!     bert: BertModel,
+//!     score: Linear,
+//! }
+//!
+//! impl TokenScorer {
+//!     fn new(config: &BertConfig, seed: u64, device: &Device) -> Self {
+//!         let score = LinearConfig::new(config.hidden_size, 1).init(device);
+//!         Self { bert: BertModel::new(config, seed, device), score }
+//!     }
+//!
+//!     /// Returns the scores, of shape `[batch, length, 1]`.
+//!     fn forward(&self, input: BertInput, mode: Mode) -> Tensor<3> {
+//!         self.score.forward(self.bert.forward(input, mode).sequence_output)
+//!     }
+//! }
+//!
+//! let device = Device::flex();
+//! let model = TokenScorer::new(&BertConfig::preset(Preset::Tiny, 100), 42, &device);
+//! let zeros = Tensor::<2, Int>::zeros([1, 8], &device);
+//! let input = BertInput { input_mask: zeros.ones_like(), segment_ids: zeros.clone(), input_ids: zeros };
+//! assert_eq!(model.forward(input, Mode::Eval).dims(), [1, 8, 1]);
+//! ```
+//!
 //! # Tour
 //!
 //! 1. [`BertConfig`] holds the sizes of a model. It comes from a [`Preset`] or from a `config.json`. Its field

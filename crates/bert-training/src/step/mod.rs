@@ -92,6 +92,43 @@ fn dropout_mode(id: StepId, micro_batch: u64) -> Mode {
 ///
 /// `loss` computes a micro-batch's share of the global batch's loss. The model is returned whether or not the step
 /// succeeded: after [`NotFinite`], parameters and moments are unchanged.
+///
+/// The loss may be any function of a module:
+///
+/// ```
+/// use bert_inference::DeviceName;
+/// use bert_model::{Architecture, BertConfig, BertInput, BertModel, Preset};
+/// use bert_training::optimizer::{Optimizer, OptimizerConfig};
+/// use bert_training::step::{MicroBatchLoss, StepId, train_step};
+/// use burn::tensor::{Int, Tensor};
+///
+/// let device = DeviceName::Flex.open()?.autodiff();
+/// let mut model = BertModel::new(&BertConfig::preset(Preset::Tiny, 100), 42, &device);
+/// let mut optimizer = Optimizer::new(OptimizerConfig::default(), &model);
+/// let zeros = Tensor::<2, Int>::zeros([2, 8], &device);
+/// let input = BertInput { input_mask: zeros.ones_like(), segment_ids: zeros.clone(), input_ids: zeros };
+///
+/// // Moves the first value of each pooled vector to one half.
+/// let mut losses = Vec::new();
+/// for step in 0..20 {
+///     let (trained, report) = train_step(
+///         model,
+///         &mut optimizer,
+///         &[input.clone()],
+///         |model, input, mode| {
+///             let pooled = model.forward(input.clone(), mode).pooled_output;
+///             let distance = pooled.narrow(1, 0, 1) - 0.5;
+///             MicroBatchLoss::new((distance.clone() * distance).mean(), vec![])
+///         },
+///         1e-3,
+///         StepId { seed: 7, step },
+///     );
+///     model = trained;
+///     losses.push(report.expect("finite numbers").loss);
+/// }
+/// assert!(losses[19] < losses[0] / 2.0, "{losses:?}");
+/// # Ok::<(), bert_training::Error>(())
+/// ```
 pub fn train_step<M: Module, B>(
     model: M,
     optimizer: &mut Optimizer,
