@@ -151,6 +151,7 @@ fn all_seeds_predict_together() {
         "bert probe --checkpoint best --all-seeds x --replace x=y",
     ] {
         folder.refused(line, 4, "best: no models of seeds here; finetune --keep-seeds writes them");
+        folder.refused(&line.replace("best", "none"), 4, "none: this folder does not exist");
     }
     folder.refused(
         "bert probe --checkpoint tuned --all-seeds --input - --replace a=b",

@@ -25,8 +25,11 @@ pub fn seed_folder(seed: u64) -> String {
 /// Returns the models of all seeds in the output folder of a finished fine-tuning, in the order of the seeds.
 ///
 /// # Errors
-/// [`FolderProblem::NoSeedModels`] when the folder has none; when it cannot be read.
+/// [`FolderProblem::NoSuchFolder`]; [`FolderProblem::NoSeedModels`] when the folder has none; when it cannot be read.
 pub fn seed_models(output: &Path) -> Result<Vec<SeedModel>, Error> {
+    if !output.exists() {
+        return Err(FolderProblem::NoSuchFolder.located(output).into());
+    }
     let mut models = Vec::new();
     if output.join("report.json").exists() {
         for entry in std::fs::read_dir(output).map_err(|error| Error::io(output, error))? {
