@@ -7,7 +7,6 @@ use bert_inference::encoding::model_tokenizer::ModelTokenizer;
 use bert_inference::model_dir::model_folder::resolve_model_folder;
 use bert_model::{LoadPolicy, load_pretrained, named_tensors_to_bytes, read_adapter, read_safetensors};
 use bert_task_files::read_file;
-
 use bert_tasks::Task;
 use serde_json::{Value, json};
 

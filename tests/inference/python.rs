@@ -14,7 +14,6 @@ use bert_inference::encoding::examples::Features;
 use bert_inference::encoding::model_tokenizer::ModelTokenizer;
 use bert_model::{LoadPolicy, load_pretrained, read_adapter};
 use bert_task_files::read_file;
-
 use bert_tasks::Task;
 use serde_json::Value;
 

@@ -11,9 +11,8 @@ use std::sync::{Condvar, Mutex, PoisonError};
 
 use std::time::Duration;
 
-use rayon::ThreadPool;
-
 use bert_text::threads::lock;
+use rayon::ThreadPool;
 
 use crate::error::Result;
 

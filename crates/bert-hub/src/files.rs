@@ -43,7 +43,7 @@ const ADAPTER_WEIGHTS: [[&str; 2]; 4] = [
 /// one with a part such as `..` is never selected.
 ///
 /// # Errors
-/// The reason in words, if there is no configuration or if there are no weights in a form that can be read.
+/// The reason in words: the configuration is missing, or no file has weights that can be read.
 pub fn needed_files<'a>(files: &[&'a str]) -> Result<Vec<&'a str>, String> {
     let has = |name: &str| files.contains(&name);
     let is_adapter = has("adapter_config.json") || has("adapter_fusion_config.json");
@@ -93,7 +93,7 @@ fn is_portable(name: &str) -> bool {
     name.chars().all(|c| c.is_ascii_graphic() && !"\\:<>|?*\"".contains(c))
 }
 
-/// Returns whether a name has the form of a pattern. A `*` stands for any characters except slashes.
+/// Returns whether a name has the form of a pattern. A `*` matches any characters except slashes.
 fn matches(pattern: &str, name: &str) -> bool {
     let Some((start, rest)) = pattern.split_once('*') else { return pattern == name };
     let Some(end) = name.strip_prefix(start) else { return false };

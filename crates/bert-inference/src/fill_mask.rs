@@ -4,10 +4,9 @@ use std::path::Path;
 
 use bert_model::{BertConfig, BertForPreTraining, Mode, PretrainingInput};
 use bert_tasks::EncodedPair;
+use bert_tasks::InputText;
 use burn::tensor::{Device, activation};
 use serde::Serialize;
-
-use bert_tasks::InputText;
 
 use crate::compute::device::DeviceName;
 use crate::compute::host_tensors::{int_vector, values};

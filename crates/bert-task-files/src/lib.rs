@@ -35,7 +35,6 @@ pub use table::{
 use std::path::Path;
 
 use bert_storage::Locate;
-
 use bert_tasks::Kind;
 use bert_tasks::Task;
 use bert_tasks::{Example, Split, SplitFile};

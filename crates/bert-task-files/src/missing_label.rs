@@ -3,7 +3,6 @@
 use std::path::Path;
 
 use bert_storage::Locate;
-
 use bert_tasks::{TaskError, TaskProblem};
 
 /// How the labels of a file are used.

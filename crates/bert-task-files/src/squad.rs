@@ -5,11 +5,10 @@ use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 
-use serde::de::Error;
-use serde::{Deserialize, Deserializer};
-
 use bert_storage::Locate;
 use bert_tasks::{Answer, Question, TaskError, TaskProblem};
+use serde::de::Error;
+use serde::{Deserialize, Deserializer};
 
 use crate::lines::open_file;
 use crate::missing_label::{ExampleFile, LabelUse};

@@ -7,9 +7,8 @@
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use serde_json::{Map, Value, json};
-
 use bert_storage::{is_url, read_limited};
+use serde_json::{Map, Value, json};
 
 use crate::added_tokens::{added_by_config, added_by_older, added_tokens, check_search, declared_special};
 use crate::error::{Error, Locate, Result, VocabularyProblem};

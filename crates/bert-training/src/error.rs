@@ -181,7 +181,7 @@ pub enum RunProblem {
         /// How to proceed.
         hint: &'static str,
     },
-    /// `--resume` was given, but there is no run to resume.
+    /// `--resume` was given, but the folder has no run.
     #[error("no run to resume here (no run.json); start one without --resume")]
     NothingToResume,
     /// The folder to report on is neither a run nor a fine-tuning.

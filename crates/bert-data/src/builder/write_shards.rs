@@ -10,9 +10,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::thread;
 
-use serde::{Deserialize, Serialize};
-
 use bert_storage::{AtomicFile, StagedFolder, digest_file};
+use serde::{Deserialize, Serialize};
 
 use crate::builder::output::Output;
 use crate::builder::output::written_shard::{PartStats, PieceStats, WrittenShard};

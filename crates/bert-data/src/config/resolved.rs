@@ -6,10 +6,9 @@
 use bert_text::recorded_name;
 use std::path::Path;
 
-use serde::{Deserialize, Serialize};
-
 use bert_storage::digest_bytes;
 use bert_tokenization::TokenizerSettings;
+use serde::{Deserialize, Serialize};
 
 use crate::config::hold_out::HoldOut;
 use crate::config::language::DEFAULT_LANGUAGE;

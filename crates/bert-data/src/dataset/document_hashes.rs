@@ -4,9 +4,8 @@
 //! distributed, so the hashes below a limit belong to a random sample of the documents. Equal documents have equal hashes,
 //! so a document is in the samples of all data sets that have it, or in none.
 
-use serde::{Deserialize, Serialize};
-
 use bert_tokenization::TokenId;
+use serde::{Deserialize, Serialize};
 use twox_hash::XxHash3_64;
 
 use crate::documents::id_width::Width;

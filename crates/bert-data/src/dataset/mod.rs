@@ -19,7 +19,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arrow_schema::Schema;
-
 use bert_storage::{ObjectCache, is_url, on_disk};
 use bert_tokenization::Vocabulary;
 

@@ -5,9 +5,8 @@
 
 use std::fmt;
 
-use maud::{Markup, Render, html};
-
 use bert_tokenization::Vocabulary;
+use maud::{Markup, Render, html};
 
 use crate::config::Nsp;
 use crate::dataset::DataSet;

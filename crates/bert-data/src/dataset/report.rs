@@ -4,10 +4,9 @@
 //! input. It is saved in the manifest and printed. It reveals common mistakes in such data, for example labels that are
 //! all 1 or wrong counts.
 
-use serde::{Deserialize, Serialize};
-
 use bert_text::{DumpPages, InputEntry};
 use bert_tokenization::TokenId;
+use serde::{Deserialize, Serialize};
 
 use crate::config::predictions::warn_of_cap;
 use crate::config::resolved::ResolvedConfig;

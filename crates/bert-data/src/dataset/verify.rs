@@ -9,9 +9,8 @@
 use std::fmt;
 use std::path::Path;
 
-use rayon::prelude::*;
-
 use bert_storage::{ObjectCache, is_url, on_disk};
+use rayon::prelude::*;
 
 use crate::config::Layout;
 use crate::dataset::DataSet;

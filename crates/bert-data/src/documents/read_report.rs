@@ -1,9 +1,8 @@
 //! Statistics of the input text.
 
-use serde::{Deserialize, Serialize};
-
 use bert_text::InputEntry;
 use bert_text::remarks::Remarks;
+use serde::{Deserialize, Serialize};
 
 use crate::documents::bucket::BUCKET_TOKENS;
 

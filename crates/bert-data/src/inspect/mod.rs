@@ -10,9 +10,8 @@ pub mod training_text;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use serde::Serialize;
-
 use bert_tokenization::Vocabulary;
+use serde::Serialize;
 
 use crate::config::Layout;
 use crate::dataset::DataSet;

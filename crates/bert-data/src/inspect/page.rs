@@ -8,9 +8,8 @@ use std::hash::{BuildHasher, RandomState};
 use std::path::Path;
 
 use bert_pages::{Cell, Head, bars, figures, grouped, table, verdict};
-use maud::{Markup, Render, html};
-
 use bert_tokenization::{TokenId, Vocabulary};
+use maud::{Markup, Render, html};
 
 use crate::config::{Layout, Masking, Nsp};
 use crate::dataset::DataSet;

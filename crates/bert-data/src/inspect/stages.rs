@@ -5,10 +5,9 @@
 
 use std::ops::Range;
 
-use serde::Serialize;
-
 use bert_tokenization::Tokenizer;
 use bert_tokenization::{TokenId, Vocabulary};
+use serde::Serialize;
 
 use crate::config::predictions::number_to_predict;
 use crate::documents::{Documents, DocumentsBuilder};

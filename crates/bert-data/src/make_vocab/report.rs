@@ -2,9 +2,8 @@
 
 use std::fmt;
 
-use serde::Serialize;
-
 use bert_text::remarks::Remarks;
+use serde::Serialize;
 
 /// A vocabulary, with statistics of its training text.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -13,13 +13,12 @@ use std::sync::Arc;
 use arrow_array::types::Int32Type;
 use arrow_array::{BooleanArray, RecordBatch};
 use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
+use bert_tokenization::IdSpace;
+use bert_tokenization::TokenId;
 use parquet::basic::{Compression, Encoding, ZstdLevel};
 use parquet::file::metadata::KeyValue;
 use parquet::file::properties::WriterProperties;
 use parquet::schema::types::ColumnPath;
-
-use bert_tokenization::IdSpace;
-use bert_tokenization::TokenId;
 
 use crate::documents::tally::Tally;
 use crate::documents::{Document, Documents, DocumentsBuilder};

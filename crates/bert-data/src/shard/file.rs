@@ -9,12 +9,11 @@ use std::path::{Path, PathBuf};
 
 use arrow_array::RecordBatch;
 use arrow_schema::{DataType, Schema};
+use bert_storage::open_file;
+use bert_text::parquet::open::{Batches, ParquetFile};
 use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder,
 };
-
-use bert_storage::open_file;
-use bert_text::parquet::open::{Batches, ParquetFile};
 
 use crate::config::Columns;
 use crate::error::{Error, Locate, Result, RowProblem, ShardProblem};

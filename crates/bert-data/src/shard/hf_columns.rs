@@ -10,7 +10,6 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::{Int8Type, Int32Type};
 use arrow_array::{Int8Array, Int32Array, RecordBatch};
 use arrow_schema::ArrowError;
-
 use bert_tokenization::TokenId;
 
 use crate::error::RowProblem;

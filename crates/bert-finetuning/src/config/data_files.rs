@@ -6,9 +6,8 @@ use bert_storage::{Locate, Located};
 use bert_task_files::{
     DescribedTable, LabelUse, TableLabels, TableOptions, column_names, describe_table, find_split,
 };
-use bert_training::Error;
-
 use bert_tasks::{Split, SplitFile, TaskError, TaskProblem};
+use bert_training::Error;
 
 use crate::config::FinetuneConfig;
 

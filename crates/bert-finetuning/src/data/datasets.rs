@@ -4,9 +4,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use bert_task_files::{ExampleFile, LabelUse};
-use bert_training::Error;
-
 use bert_tasks::Split;
+use bert_training::Error;
 
 use crate::data::holdout::{DividedExamples, TrainingParts, divide, divide_table};
 pub(crate) use crate::data::part::Part;

@@ -1,9 +1,8 @@
 //! Rows in memory as the examples of a task.
 
 use bert_task_files::{TableExamples, TableLabels, TextRow, table_examples};
-use bert_training::Error;
-
 use bert_tasks::Example;
+use bert_training::Error;
 
 use crate::config::FinetuneConfig;
 

@@ -10,12 +10,11 @@ use bert_model::{BertConfig, Mode, classification_loss, regression_loss};
 use bert_storage::digest_bytes;
 use bert_task_files::read_examples;
 use bert_tasks::statistics::{Calibration, SeedRun, SeedSummary, calibration};
-use bert_training::Error;
-
 use bert_tasks::{
     Example, Kind, Label, Scores, Task, as_written, confusion, constant_baseline, is_degenerate, score,
     write_errors, write_labels, write_predictions, write_probabilities,
 };
+use bert_training::Error;
 use burn::tensor::Tensor;
 use serde::{Deserialize, Serialize};
 

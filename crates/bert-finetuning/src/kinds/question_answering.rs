@@ -12,9 +12,8 @@ use bert_tasks::Question;
 use bert_tasks::decode::answer_spans::{AnswerSettings, PredictedAnswer};
 use bert_tasks::score::squad_metrics::{AnswerRules, QuestionScores, question_scores};
 use bert_tasks::statistics::{Ratio, SeedRun, SeedSummary, ratio_interval};
-use bert_training::Error;
-
 use bert_tasks::{Kind, Metric, Scores, TaskError, TaskProblem};
+use bert_training::Error;
 use burn::tensor::Tensor;
 use serde_json::{Map, Value, json};
 

@@ -7,11 +7,10 @@ use std::path::Path;
 use bert_kernels::Compute;
 use bert_model::{BertConfig, BertModel, is_adapter_folder};
 use bert_tasks::EncodedPair;
+use bert_tasks::InputText;
 use bert_tokenization::Vocabulary;
 use burn::tensor::Device;
 use serde::ser::{Serialize, SerializeStruct, Serializer};
-
-use bert_tasks::InputText;
 
 use crate::compute::device::DeviceName;
 use crate::compute::host_tensors::values;

@@ -6,11 +6,10 @@
 use std::path::{Path, PathBuf};
 
 use bert_model::BertConfig;
+use bert_tasks::InputText;
 use bert_tasks::{EncodedPair, SpecialIds, encode_pair};
 use bert_tokenization::{PartialSettings, Tokenizer, TokenizerFiles, TokenizerSettings, Vocabulary};
 use serde_json::Value;
-
-use bert_tasks::InputText;
 
 use crate::error::Error;
 

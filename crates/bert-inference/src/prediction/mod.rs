@@ -13,11 +13,10 @@ use std::io::Write;
 use std::path::Path;
 
 use bert_storage::Locate;
+use bert_tasks::InputText;
 use bert_tasks::{Example, Task, TextSource, Truncation, Window};
 use serde::Serialize;
 use serde_json::Value;
-
-use bert_tasks::InputText;
 
 use crate::error::{Error, FolderProblem};
 use crate::model_dir::description::EncodingLength;

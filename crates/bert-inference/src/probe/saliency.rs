@@ -8,11 +8,10 @@ use std::fmt;
 
 use bert_model::Mode;
 use bert_tasks::EncodedPair;
+use bert_tasks::InputText;
 use burn::module::Module;
 use burn::tensor::Tensor;
 use serde::Serialize;
-
-use bert_tasks::InputText;
 
 use crate::compute::host_tensors::values;
 use crate::encoding::padded_batch::PaddedBatch;

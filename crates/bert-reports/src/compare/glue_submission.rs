@@ -8,9 +8,8 @@ use bert_inference::model_dir::json_file::exists;
 use bert_inference::{Answer, Classifier, ModelOptions};
 use bert_storage::write_atomic;
 use bert_task_files::{find_split, read_file};
-use bert_training::Error;
-
 use bert_tasks::{Example, Label, Split, Task, TaskError, TaskProblem, write_predictions};
+use bert_training::Error;
 use serde::Serialize;
 use zip::write::{SimpleFileOptions, ZipWriter};
 

@@ -15,7 +15,6 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use bert_storage::Locate;
-
 use bert_tasks::{Columns, Kind};
 use bert_tasks::{Example, Label, Split, SplitFile};
 use bert_tasks::{TableDescription, Task};

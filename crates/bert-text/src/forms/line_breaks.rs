@@ -4,9 +4,8 @@
 //! first word of the next line had no room in the line. Text in lines of a fixed width (Project Gutenberg, mail, text
 //! from PDF, notes in tables) has such breaks nearly everywhere; verse, lists, dialogue and code do not.
 
-use serde::{Deserialize, Serialize};
-
 use bert_tokenization::is_ideograph;
+use serde::{Deserialize, Serialize};
 
 use crate::sentence_ends::{closes, ends_sentence, is_sentence_end};
 

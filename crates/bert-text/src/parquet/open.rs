@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 use arrow_schema::ArrowError;
+use bert_storage::catch_panic;
 use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder,
 };
@@ -19,8 +20,6 @@ use parquet::file::metadata::{
     ColumnChunkMetaData, PageIndexPolicy, ParquetMetaData, ParquetStatisticsPolicy, RowGroupMetaData,
 };
 use parquet::file::reader::{ChunkReader, Length};
-
-use bert_storage::catch_panic;
 
 use crate::parquet::pages::{check_pages, rejected};
 use crate::parquet::thrift::{Compact, Field, wrong};

@@ -3,7 +3,6 @@
 use std::path::{Path, PathBuf};
 
 use bert_task_files::{read_file, read_lines};
-
 use bert_tasks::{Example, TableDescription, Task};
 use serde::Serialize;
 

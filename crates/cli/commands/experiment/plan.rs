@@ -7,7 +7,6 @@ use bert_finetuning::{FinetuneConfig, MultitaskConfig, Sampling, Seeds, check};
 use bert_inference::{DefaultLength, DeviceName, ModelDescription, ModelFiles};
 use bert_model::BertConfig;
 use bert_task_files::{LabelUse, find_split, read_examples};
-
 use bert_tasks::{Example, Split, Task};
 
 use super::args::Args;

@@ -5,7 +5,6 @@ use bert_finetuning::{FinetuneConfig, FinetuneReport};
 use bert_inference::{Error, InputText, StopFlag};
 use bert_inference::{Prober, Replacement};
 use bert_task_files::find_split;
-
 use bert_tasks::{Example, Metric, Split, Statistics};
 use maud::html;
 

@@ -10,7 +10,6 @@ use bert_reports::compare::glue_submission::{Submission, write_submission};
 use bert_reports::compare::glue_table::{GlueTable, TASKS};
 use bert_storage::write_json_atomic;
 use bert_task_files::find_split;
-
 use bert_tasks::{Split, Task};
 use clap::Args as ClapArgs;
 use serde::Serialize;

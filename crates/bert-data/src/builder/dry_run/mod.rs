@@ -9,9 +9,8 @@ mod trial;
 use std::fmt;
 use std::time::Instant;
 
-use serde::Serialize;
-
 use bert_random::{Domain, Stream};
+use serde::Serialize;
 
 use crate::builder::dry_run::sample::Sample;
 use crate::builder::dry_run::trial::Trial;

@@ -7,10 +7,9 @@
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use serde::{Deserialize, Serialize};
-
 use bert_storage::checksummed_json::{ChecksumError, checksummed_json, read_checksummed};
 use bert_storage::{ObjectCache, is_url, objects, size};
+use serde::{Deserialize, Serialize};
 
 use crate::builder::output::card::CARD;
 use crate::builder::output::scratch::folder_in;

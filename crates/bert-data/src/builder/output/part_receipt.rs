@@ -6,10 +6,9 @@
 
 use std::path::Path;
 
-use serde::{Deserialize, Serialize};
-
 use bert_storage::StagedFolder;
 use bert_storage::checksummed_json::{ChecksumError, read_checksummed};
+use serde::{Deserialize, Serialize};
 
 use crate::builder::output::written_shard::{PartStats, PieceStats, WrittenShard};
 use crate::config::Layout;

@@ -9,10 +9,9 @@
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use serde::{Deserialize, Serialize};
-
 use bert_storage::{StagedFolder, digest_bytes};
 use bert_text::TEXT_VERSION;
+use serde::{Deserialize, Serialize};
 
 use crate::config::resolved::ResolvedConfig;
 use crate::dataset::manifest::Manifest;

@@ -16,12 +16,11 @@ pub(crate) use store::{Store, StoreReader};
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-use serde::{Deserialize, Serialize};
-
 use bert_storage::scratch::{ScratchDigest, ScratchFile, digest_of};
 use bert_storage::{digest_bytes, size};
 use bert_text::recorded_name;
 use bert_text::{same_range, same_text};
+use serde::{Deserialize, Serialize};
 
 use crate::builder::output::Output;
 use crate::builder::output::work_folder::{TEXT_FILES, WorkFolder};

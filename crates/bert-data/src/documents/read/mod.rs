@@ -12,9 +12,6 @@ mod open_document;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 
-use rayon::ThreadPool;
-use serde::{Deserialize, Serialize};
-
 use bert_text::bytes::file_range::{FileRange, RangeDigests};
 use bert_text::line_check::{BadLines, LineCheck};
 use bert_text::remarks::{Remark, Remarks};
@@ -25,6 +22,8 @@ use bert_text::{
     reject_vocabulary,
 };
 use bert_tokenization::{Encoder, Tokenizer};
+use rayon::ThreadPool;
+use serde::{Deserialize, Serialize};
 
 use crate::config::language::{has_sentence_rules, language_code};
 use crate::config::{BuildConfig, RandomMode};

@@ -48,9 +48,9 @@ pub(super) fn probe_seeds(args: &Args, encoder: Option<&Path>) -> anyhow::Result
 
 impl SeedsProbed {
     fn text(&self) -> String {
-        let of_seed =
+        let section =
             |ProbedSeed { seed, probes }: &ProbedSeed| format!("seed {seed}\n{}\n\n", probes.text());
-        self.seeds.iter().map(of_seed).collect::<String>() + &self.verdict()
+        self.seeds.iter().map(section).collect::<String>() + &self.verdict()
     }
 
     /// Returns the flips of all seeds in a sentence.
