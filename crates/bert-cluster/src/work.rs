@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use bert_text::split_lists;
 use bert_data::{BuildConfig, BuildProgress, build_part, tokenize_part};
 use bert_storage::{is_url, objects, on_disk};
+use bert_text::split_lists;
 use serde::{Deserialize, Serialize};
 
 /// How long a part waits for the lock of another process that works on it. A machine that lost its network may still

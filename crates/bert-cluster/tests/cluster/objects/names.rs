@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use bert_text::{expand, reject_output_inside};
 use bert_storage::objects;
+use bert_text::{expand, reject_output_inside};
 use object_store::memory::InMemory;
 
 /// Creates a bucket with these objects; objects called `empty` are empty.
