@@ -13,7 +13,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let first = arguments.next().unwrap_or_else(|| "the cat sat on the mat .".to_string());
     let second = arguments.next().unwrap_or_else(|| "it was tired .".to_string());
 
-    let attention = Attention::from_text(&folder, (first.as_str(), second.as_str()), 48, DeviceName::Flex)?;
+    let options = AttentionOptions::default().with_model(ModelOptions::default().with_max_length(48));
+    let attention = Attention::from_model(&folder, (first.as_str(), second.as_str()), &options)?;
     let tokens = &attention.tokens;
     for layer in 0..attention.layers() {
         for head in 0..attention.heads(layer).len() {

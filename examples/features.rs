@@ -16,7 +16,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     };
 
     // Layer -1 is the last; the reference's extract_features.py uses -1 to -4.
-    let extractor = Extractor::open(&folder, &[-1], None, DeviceName::Flex)?;
+    let extractor = Extractor::open(&folder, ModelOptions::default())?;
     let lines = extractor.encode(&TEXTS)?;
     let vectors: Vec<Vec<f32>> =
         lines.iter().map(|line| mean(&line.layers[0], extractor.hidden_size())).collect();

@@ -15,7 +15,7 @@ use axum::http::StatusCode;
 use axum::routing::post;
 use axum::{Json, Router};
 use bert::inference::model_dir::builtin_model;
-use bert::inference::{DeviceName, Error, ModelOptions};
+use bert::inference::{Error, ModelOptions};
 use bert::prelude::{Classifier, Example, Extractor, resolve_model_folder};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
@@ -53,7 +53,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// mean of the last layer.
 fn embedder(folder: &Path) -> Result<Queue, Box<dyn std::error::Error>> {
     let folder = resolve_model_folder(folder, &mut |warning| eprintln!("{warning}"))?;
-    let extractor = Extractor::open(&folder, &[-1], None, DeviceName::Flex)?.with_sentence_pooling()?;
+    let extractor = Extractor::open(&folder, ModelOptions::default())?.with_sentence_pooling()?;
     Ok(start(move |texts| {
         let lines = extractor.encode(texts)?;
         Ok(lines.into_iter().map(|line| json!(line.layers[0])).collect())

@@ -7,7 +7,7 @@
 //!
 //! use bert::prelude::*;
 //!
-//! let extractor = Extractor::open(Path::new("my-bert"), &[-1], None, DeviceName::Flex)?;
+//! let extractor = Extractor::open(Path::new("my-bert"), ModelOptions::default())?;
 //! for line in extractor.encode(&["a warm day", "the rain is cold"])? {
 //!     println!("{} tokens, {} values", line.tokens.len(), line.layers[0].len());
 //! }
@@ -66,7 +66,8 @@ pub mod prelude {
     pub use bert_inference::fill_mask::MaskFiller;
     pub use bert_inference::model_dir::model_folder::resolve_model_folder;
     pub use bert_inference::{
-        Answer, Attention, Classifier, Extractor, LineFeatures, ModelFiles, ModelOptions, Predictor,
+        Answer, Attention, AttentionOptions, Classifier, Extractor, LineFeatures, ModelFiles, ModelOptions,
+        Predictor,
     };
     pub use bert_inference::{DeviceName, StopFlag};
     pub use bert_model::{Architecture, BertConfig, BertForPreTraining, LossNormalizer, Preset};

@@ -72,6 +72,15 @@ pub enum Error {
     /// Data sets, vocabularies or models do not match; each difference in words.
     #[error("the inputs do not match: {}", .0.join("; "))]
     Mismatch(Vec<String>),
+    /// The device failed while it computed; the runtime's message.
+    #[error("the device failed: {0}")]
+    DeviceFailed(String),
+    /// A stop was requested, so the computation has no result.
+    #[error("stopped by signal {signal}")]
+    Stopped {
+        /// The signal's number.
+        signal: i32,
+    },
     /// The results could not be written to the caller's output.
     #[error("cannot write the results: {0}")]
     Results(#[source] std::io::Error),
@@ -190,8 +199,10 @@ impl Error {
             Self::Hub(error) => error.exit_code(),
             Self::UnknownDevice { .. } | Self::Configuration { .. } => 2,
             Self::Mismatch(_) => 4,
+            Self::Stopped { signal } => 128 + *signal as u8,
             Self::Io { .. }
             | Self::Results(_)
+            | Self::DeviceFailed(_)
             | Self::DeviceNotBuilt { .. }
             | Self::DeviceUnavailable { .. } => 1,
         }

@@ -8,13 +8,14 @@ use bert_tasks::InputText;
 use burn::tensor::{Device, activation};
 use serde::Serialize;
 
-use crate::compute::device::DeviceName;
-use crate::compute::host_tensors::{int_vector, values};
+use crate::compute::host_tensors::{int_vector, read};
 use crate::encoding::model_tokenizer::{ModelTokenizer, check_segments};
 use crate::encoding::padded_batch::PaddedBatch;
 use crate::error::Error;
 use crate::model_dir::description::{DefaultLength, EncodingLength};
+use crate::model_dir::loaded_model::check_encoder;
 use crate::model_dir::model_files::ModelFiles;
+use crate::model_dir::model_options::ModelOptions;
 use crate::pretrained_heads::{Heads, Pretrained, load_pretraining};
 
 /// The predictions for one `[MASK]`.
@@ -44,19 +45,21 @@ pub struct MaskFiller {
 }
 
 impl MaskFiller {
-    /// Opens a model folder (see [`crate::model_dir::model_folder::resolve_model_folder`]) for texts of the length
-    /// `asked`, else of the length of [`ModelDescription::encoding_length`](crate::ModelDescription::encoding_length).
+    /// Opens a model folder (see [`crate::model_dir::model_folder::resolve_model_folder`]). Texts are truncated to the
+    /// length of [`ModelDescription::encoding_length`](crate::ModelDescription::encoding_length).
     ///
     /// # Errors
     /// When the folder has no masked-LM head or cannot be read; [`Error::Mismatch`] for too long a length.
-    pub fn open(folder: &Path, asked: Option<usize>, device: DeviceName) -> Result<Self, Error> {
-        let device = device.open()?;
+    pub fn open(folder: &Path, options: ModelOptions<'_>) -> Result<Self, Error> {
+        check_encoder(folder, options.encoder)?;
+        let device = options.device.open()?;
         let ModelFiles { config, tokenizer: text, description } = ModelFiles::open(folder)?;
+        let config = BertConfig { compute: options.exact_compute()?, ..config };
         let hint = "give a pre-trained model, such as the one that this model was fine-tuned from; for a fine-tuned \
                     model use `bert predict`";
         let Pretrained { model, .. } = load_pretraining(&config, folder, Heads::MaskedLm, hint, 0, &device)?;
         let default = DefaultLength::Trained(usize::MAX);
-        let length = description.encoding_length(asked, default, &config)?;
+        let length = description.encoding_length(options.max_length, default, &config)?;
         Ok(Self { model, text, length, config, device })
     }
 
@@ -64,11 +67,11 @@ impl MaskFiller {
     /// no mask within the maximum length.
     ///
     /// # Errors
-    /// [`Error::Mismatch`] when the text is a pair and the model has one segment.
+    /// [`Error::Mismatch`] when the text is a pair and the model has one segment; [`Error::DeviceFailed`].
     pub fn fill<'a>(&self, text: impl Into<InputText<'a>>, top_k: usize) -> Result<Vec<FilledMask>, Error> {
         let encoded = self.text.encode(text, self.length.tokens);
         check_segments(&self.config, encoded.is_pair())?;
-        let masks = self.probabilities(&encoded).into_iter();
+        let masks = self.probabilities(&encoded)?.into_iter();
         let fill = |MaskProbabilities { position, probabilities }| FilledMask {
             position,
             words: self.top(&probabilities, top_k),
@@ -87,12 +90,12 @@ impl MaskFiller {
     }
 
     /// Returns the probabilities at each `[MASK]`.
-    pub(crate) fn probabilities(&self, encoded: &EncodedPair) -> Vec<MaskProbabilities> {
+    pub(crate) fn probabilities(&self, encoded: &EncodedPair) -> Result<Vec<MaskProbabilities>, Error> {
         let mask = self.text.vocabulary.mask_id();
         let at_masks = (0..).zip(&encoded.input_ids).filter(|(_, id)| **id == mask);
         let positions: Vec<i32> = at_masks.map(|(position, _)| position).collect();
         if positions.is_empty() {
-            return Vec::new();
+            return Ok(Vec::new());
         }
         let input = PretrainingInput {
             bert: PaddedBatch::single(encoded).input(&self.device),
@@ -100,13 +103,13 @@ impl MaskFiller {
         };
         let logits = self.model.forward(input, Mode::Eval).prediction_logits;
         let [_, vocab] = logits.dims();
-        let probabilities = values(activation::softmax(logits, 1));
+        let probabilities = read(activation::softmax(logits, 1))?;
         let rows = positions.iter().zip(probabilities.chunks(vocab));
         let mask = |(&position, row): (&i32, &[f32])| MaskProbabilities {
             position: position as usize,
             probabilities: row.to_vec(),
         };
-        rows.map(mask).collect()
+        Ok(rows.map(mask).collect())
     }
 
     /// Returns the model.

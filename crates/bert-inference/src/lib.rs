@@ -6,7 +6,7 @@
 //! ```
 //! use std::sync::mpsc::{Sender, channel};
 //!
-//! use bert_inference::{DeviceName, Error, Extractor};
+//! use bert_inference::{Error, Extractor, ModelOptions};
 //!
 //! # let folder = tempfile::tempdir().unwrap();
 //! # let folder = folder.path();
@@ -18,7 +18,7 @@
 //! #     save_pretrained(&mut folder_sink(folder), &model, &config, Some(FolderTokenizer::uncased(&words, 512)))?;
 //! # }
 //! // `folder` is a model folder.
-//! let extractor = Extractor::open(folder, &[-1], None, DeviceName::Flex)?.with_sentence_pooling()?;
+//! let extractor = Extractor::open(folder, ModelOptions::default())?.with_sentence_pooling()?;
 //! let (requests, waiting) = channel::<(String, Sender<Vec<f32>>)>();
 //! let service = std::thread::spawn(move || -> Result<(), Error> {
 //!     for (text, reply) in waiting {
@@ -92,12 +92,11 @@ pub use crate::compute::device::{DEVICE_HELP, DeviceName};
 pub use crate::compute::stop_flag::StopFlag;
 pub use crate::error::{Error, FolderProblem};
 pub use crate::features::embeddings::{Embeddings, ProjectedPoint, Projection};
-pub use crate::features::hidden_states::{
-    Extractor, LineFeatures, PooledVectors, all_layers, write_json_lines,
-};
+pub use crate::features::hidden_states::{Extractor, LineFeatures, PooledVectors, write_json_lines};
 pub use crate::features::neighbours::{Neighbour, NeighbourSearch, Neighbours};
 pub use crate::likelihood::{Likelihood, PairAccuracy, ScoredPair};
 pub use crate::model_dir::description::{DefaultLength, EncodingLength, ModelDescription, Pooling};
+pub use crate::model_dir::memory_model::MemoryModel;
 pub use crate::model_dir::model_files::ModelFiles;
 pub use crate::model_dir::model_options::ModelOptions;
 pub use crate::prediction::classifier::{Answer, Classifier};

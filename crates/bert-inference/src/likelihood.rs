@@ -13,7 +13,7 @@ use burn::tensor::activation;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::compute::host_tensors::{int_vector, values};
+use crate::compute::host_tensors::{int_vector, read};
 use crate::encoding::padded_batch::{PaddedBatch, by_length};
 use crate::error::Error;
 use crate::fill_mask::MaskFiller;
@@ -127,7 +127,14 @@ struct MaskedCopy {
 
 impl MaskFiller {
     /// Returns the pseudo-log-likelihood of sentences, in their order. Adds the sentences that were cut to `truncation`.
-    pub fn likelihoods(&self, sentences: &[&str], truncation: &mut Truncation) -> Vec<Likelihood> {
+    ///
+    /// # Errors
+    /// [`Error::DeviceFailed`].
+    pub fn likelihoods(
+        &self,
+        sentences: &[&str],
+        truncation: &mut Truncation,
+    ) -> Result<Vec<Likelihood>, Error> {
         let encode = |text: &&str| {
             let encoded = self.text().encode(*text, self.max_length());
             truncation.add(self.untruncated_length(*text), encoded.input_ids.len());
@@ -140,13 +147,13 @@ impl MaskFiller {
         let lengths: Vec<usize> = copies.iter().map(|copy| copy.encoded.input_ids.len()).collect();
         for batch in by_length(&lengths, BATCH) {
             let batch: Vec<&MaskedCopy> = batch.into_iter().map(|at| &copies[at]).collect();
-            for (copy, nats) in batch.iter().zip(self.log_probabilities(&batch)) {
+            for (copy, nats) in batch.iter().zip(self.log_probabilities(&batch)?) {
                 let likelihood = &mut likelihoods[copy.sentence];
                 likelihood.nats += f64::from(nats);
                 likelihood.tokens += 1;
             }
         }
-        likelihoods
+        Ok(likelihoods)
     }
 
     /// Scores the minimal pairs of a table whose two text columns are the acceptable and the unacceptable sentence. The
@@ -167,7 +174,7 @@ impl MaskFiller {
             for example in &window.examples {
                 sentences.extend([example.text_a.as_str(), unacceptable(pairs, example)?]);
             }
-            let likelihoods = self.likelihoods(&sentences, truncation);
+            let likelihoods = self.likelihoods(&sentences, truncation)?;
             for (at, example) in window.examples.iter().enumerate() {
                 scored.push(ScoredPair {
                     row: line_of(example),
@@ -195,7 +202,7 @@ impl MaskFiller {
     }
 
     /// Returns the log probability of the token of each copy.
-    fn log_probabilities(&self, copies: &[&MaskedCopy]) -> Vec<f32> {
+    fn log_probabilities(&self, copies: &[&MaskedCopy]) -> Result<Vec<f32>, Error> {
         let rows: Vec<&EncodedPair> = copies.iter().map(|copy| &copy.encoded).collect();
         let pad_id = self.text().vocabulary.pad_id() as i32;
         let padded = PaddedBatch::new(&rows, pad_id, self.max_length());
@@ -207,8 +214,8 @@ impl MaskFiller {
         };
         let logits = self.model().forward(input, Mode::Eval).prediction_logits;
         let [_, vocab] = logits.dims();
-        let rows = values(activation::log_softmax(logits, 1));
-        copies.iter().zip(rows.chunks(vocab)).map(|(copy, row)| row[copy.id as usize]).collect()
+        let rows = read(activation::log_softmax(logits, 1))?;
+        Ok(copies.iter().zip(rows.chunks(vocab)).map(|(copy, row)| row[copy.id as usize]).collect())
     }
 }
 

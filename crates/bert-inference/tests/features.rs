@@ -2,8 +2,7 @@
 
 use std::path::Path;
 
-use bert_inference::DeviceName;
-use bert_inference::{Error, Extractor, LineFeatures};
+use bert_inference::{Error, Extractor, LineFeatures, MemoryModel, ModelOptions};
 use bert_model::{Architecture, BertConfig, BertInput, BertModel, Preset, folder_sink, save_pretrained};
 use bert_tasks::Example;
 use bert_tokenization::Vocabulary;
@@ -39,7 +38,8 @@ fn features_of_every_layer_and_token() {
     texts[2].text_b = Some("c de".to_string());
     texts.iter_mut().zip(1..).for_each(|(text, line)| text.index = line.to_string());
     let layers = [-1, 0, 1, -3];
-    let extractor = Extractor::open(folder.path(), &layers, None, DeviceName::Flex).unwrap();
+    let extractor =
+        Extractor::open(folder.path(), ModelOptions::default()).unwrap().with_layers(&layers).unwrap();
     let mut found: Vec<LineFeatures> = Vec::new();
     extractor
         .each_line(&texts, |lines| {
@@ -70,4 +70,20 @@ fn features_of_every_layer_and_token() {
             assert!(far < 1e-5, "line {at}, state {state}: {far}");
         }
     }
+}
+
+#[test]
+fn models_open_from_bytes() {
+    let folder = tempfile::tempdir().unwrap();
+    model(folder.path());
+    let files: Vec<(String, Vec<u8>)> = std::fs::read_dir(folder.path())
+        .unwrap()
+        .map(|entry| entry.unwrap())
+        .map(|entry| (entry.file_name().into_string().unwrap(), std::fs::read(entry.path()).unwrap()))
+        .collect();
+    let memory = MemoryModel::new(files.iter().map(|(name, bytes)| (name.as_str(), &bytes[..]))).unwrap();
+    let from_bytes = Extractor::open(memory.folder(), ModelOptions::default()).unwrap();
+    drop(memory);
+    let from_folder = Extractor::open(folder.path(), ModelOptions::default()).unwrap();
+    assert_eq!(from_bytes.encode(&["a b"]).unwrap(), from_folder.encode(&["a b"]).unwrap());
 }

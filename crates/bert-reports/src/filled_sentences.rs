@@ -1,7 +1,7 @@
 //! Sentences of the held-out text in which a run's last weights fill a hidden word.
 
 use bert_data::{DataSet, StoredRows};
-use bert_inference::DeviceName;
+use bert_inference::ModelOptions;
 use bert_inference::fill_mask::MaskFiller;
 use bert_inference::model_dir::model_folder::resolve_model_folder;
 use maud::{Markup, html};
@@ -41,7 +41,7 @@ pub(crate) fn filled_sentences(run: &RunRecord) -> Markup {
 
 fn open(run: &RunRecord) -> Option<MaskFiller> {
     let folder = resolve_model_folder(&run.folder, &mut |_| {}).ok()?;
-    MaskFiller::open(&folder, None, DeviceName::Flex).ok()
+    MaskFiller::open(&folder, ModelOptions::default()).ok()
 }
 
 fn filled(Hidden { before, word, after, .. }: &Hidden, filler: &MaskFiller) -> Markup {

@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 
 use bert_collectives::{Lost, Member};
 use bert_inference::FolderProblem;
-use bert_inference::compute::stop_flag::StopRequested;
 use bert_storage::{Locate, Located};
 
 /// An error of data loading, training, fine-tuning or reports.
@@ -244,10 +243,10 @@ impl RunProblem {
     }
 }
 
-/// A stop before the first step.
-impl From<StopRequested> for Error {
-    fn from(requested: StopRequested) -> Self {
-        Self::stopped(requested, 0)
+/// A stop is one before the first step.
+impl From<bert_inference::Error> for Error {
+    fn from(error: bert_inference::Error) -> Self {
+        Self::after_step(error, 0)
     }
 }
 
@@ -262,7 +261,6 @@ macro_rules! from_inference {
 }
 
 from_inference!(
-    bert_inference::Error,
     bert_model::Error,
     bert_storage::Error,
     bert_tasks::TaskError,
@@ -281,9 +279,12 @@ impl Error {
         bert_inference::Error::Mismatch(differences).into()
     }
 
-    /// Returns the error of a run that stops after `step` steps.
-    pub fn stopped(requested: StopRequested, step: u64) -> Self {
-        Self::Stopped { signal: requested.signal(), step }
+    /// Returns the error of a run that ends after `step` steps.
+    pub fn after_step(error: bert_inference::Error, step: u64) -> Self {
+        match error {
+            bert_inference::Error::Stopped { signal } => Self::Stopped { signal, step },
+            error => Self::Inference(error),
+        }
     }
 
     /// Returns the error of a file operation.

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use bert_inference::compute::host_tensors::values;
+use bert_inference::compute::host_tensors::read;
 use bert_inference::encoding::examples::Features;
 use bert_inference::model_dir::encoder_record::{ENCODER, encoder_record};
 use bert_model::{
@@ -103,13 +103,13 @@ pub(crate) fn fusion_report(
     for examples in features.by_length(64) {
         let batch = features.batch(examples);
         let input = batch.input(device);
-        let mask = values(input.input_mask.clone().float());
+        let mask = read(input.input_mask.clone().float())?;
         tokens += mask.iter().map(|&x| f64::from(x)).sum::<f64>();
         for (layer, shares) in model.fusion_shares(input).into_iter().enumerate() {
             if sums.len() == layer {
                 sums.push(vec![0.0; adapters.len()]);
             }
-            let shares = values(shares);
+            let shares = read(shares)?;
             for (row, &real) in shares.chunks(adapters.len()).zip(&mask) {
                 for (sum, &share) in sums[layer].iter_mut().zip(row) {
                     *sum += f64::from(share * real);
@@ -118,6 +118,7 @@ pub(crate) fn fusion_report(
         }
     }
     sums.iter_mut().flatten().for_each(|sum| *sum /= tokens);
-    let distance = model.fusion_distance().map_or(0.0, |distance| f64::from(values(distance)[0]));
+    let distance =
+        model.fusion_distance().map(read).transpose()?.map_or(0.0, |distance| f64::from(distance[0]));
     Ok(FusionReport { adapters, shares: sums, regularization: FUSION_REGULARIZATION * distance })
 }

@@ -3,8 +3,8 @@
 use std::marker::PhantomData;
 use std::path::Path;
 
-use bert_inference::compute::stop_flag::{StopFlag, StopRequested};
-use bert_inference::encoding::classifier::{decide, predict_unless_stopped};
+use bert_inference::compute::stop_flag::StopFlag;
+use bert_inference::encoding::classifier::{decide, predict};
 use bert_inference::encoding::examples::ClassificationBatch;
 use bert_model::{BertConfig, Mode, classification_loss, regression_loss};
 use bert_storage::digest_bytes;
@@ -161,7 +161,7 @@ impl<M: AdapterSupport> FinetuneTask for Classification<'_, M> {
     }
 
     /// The outputs are the same in every epoch, because the encoder is in evaluation mode; they are computed once.
-    fn frozen_outputs(&self, model: &M, stop: &StopFlag) -> Result<Option<Tensor<2>>, StopRequested> {
+    fn frozen_outputs(&self, model: &M, stop: &StopFlag) -> Result<Option<Tensor<2>>, bert_inference::Error> {
         let Setup { config, checkpoint, .. } = self.setup();
         if !config.freeze_encoder || !model.features_are_fixed() {
             return Ok(None);
@@ -223,10 +223,10 @@ impl<M: AdapterSupport> FinetuneTask for Classification<'_, M> {
         model: &M,
         set: &LabelledExamples,
         stop: &StopFlag,
-    ) -> Result<LabelAnswers, StopRequested> {
+    ) -> Result<LabelAnswers, bert_inference::Error> {
         let model = self.with_original_scale(model);
         let device = self.setup().checkpoint.inference_device();
-        let outputs = predict_unless_stopped(&model, &set.features, self.kind(), &device, stop)?;
+        let outputs = predict(&model, &set.features, self.kind(), &device, stop)?;
         let labels = decide(&outputs, self.kind()).into_iter().map(|label| as_written(self.task(), label));
         Ok(LabelAnswers { labels: labels.collect(), outputs })
     }

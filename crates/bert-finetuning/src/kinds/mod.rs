@@ -13,7 +13,7 @@ pub(crate) mod question_answering;
 pub(crate) mod token_batch;
 pub(crate) mod token_classification;
 
-use bert_inference::compute::stop_flag::{StopFlag, StopRequested};
+use bert_inference::compute::stop_flag::StopFlag;
 use bert_model::{Architecture, BertConfig, Mode};
 use bert_tasks::Scores;
 use bert_tasks::statistics::{Calibration, SeedRun, SeedSummary};
@@ -87,7 +87,7 @@ pub(crate) trait FinetuneTask {
         &self,
         _model: &Self::Model,
         _stop: &StopFlag,
-    ) -> Result<Option<Tensor<2>>, StopRequested> {
+    ) -> Result<Option<Tensor<2>>, bert_inference::Error> {
         Ok(None)
     }
 
@@ -110,7 +110,7 @@ pub(crate) trait FinetuneTask {
         model: &Self::Model,
         set: &Self::Set,
         stop: &StopFlag,
-    ) -> Result<Self::Answers, StopRequested>;
+    ) -> Result<Self::Answers, bert_inference::Error>;
 
     /// Returns the scores of answers.
     fn score(&self, set: &Self::Set, answers: &Self::Answers) -> Scores;
@@ -196,7 +196,7 @@ pub(crate) trait FinetuneTask {
         model: &Self::Model,
         part: Part,
         stop: &StopFlag,
-    ) -> Result<ScoredAnswers<Self::Answers>, StopRequested> {
+    ) -> Result<ScoredAnswers<Self::Answers>, bert_inference::Error> {
         let answers = self.answer(model, self.part(part), stop)?;
         let scores = self.score(self.part(part), &answers);
         Ok(ScoredAnswers { answers, scores })

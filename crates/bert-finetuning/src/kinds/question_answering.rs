@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use bert_inference::compute::stop_flag::{StopFlag, StopRequested};
+use bert_inference::compute::stop_flag::StopFlag;
 use bert_inference::encoding::questions::EncodedQuestions;
 use bert_model::{BertForQuestionAnswering, Mode, span_loss};
 use bert_storage::{Locate, digest_bytes};
@@ -158,7 +158,7 @@ impl FinetuneTask for QuestionAnswering<'_> {
         model: &BertForQuestionAnswering,
         set: &QuestionSet,
         stop: &StopFlag,
-    ) -> Result<Vec<PredictedAnswer>, StopRequested> {
+    ) -> Result<Vec<PredictedAnswer>, bert_inference::Error> {
         let device = self.setup().checkpoint.inference_device();
         set.encoded.answers(&set.questions, model, self.answers, &device, stop)
     }

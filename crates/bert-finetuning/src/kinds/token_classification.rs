@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::slice;
 
-use bert_inference::compute::stop_flag::{StopFlag, StopRequested};
+use bert_inference::compute::stop_flag::StopFlag;
 use bert_inference::encoding::sentences::EncodedSentences;
 use bert_model::{BertConfig, BertForTokenClassification, Mode, token_loss};
 use bert_storage::{Locate, digest_bytes};
@@ -141,7 +141,7 @@ impl FinetuneTask for TokenClassification<'_> {
         model: &BertForTokenClassification,
         set: &SentenceSet,
         stop: &StopFlag,
-    ) -> Result<Vec<Vec<String>>, StopRequested> {
+    ) -> Result<Vec<Vec<String>>, bert_inference::Error> {
         let device = self.setup().checkpoint.inference_device();
         set.encoded.tags(&set.sentences, model, &self.names, &device, stop)
     }

@@ -1,7 +1,7 @@
 //! Computes the features of a frozen encoder once, for all epochs.
 
 use bert_inference::compute::host_tensors::int_vector;
-use bert_inference::compute::stop_flag::{StopFlag, StopRequested};
+use bert_inference::compute::stop_flag::StopFlag;
 use bert_inference::encoding::classifier::{ClassifierModel, EVAL_BATCH};
 use bert_inference::encoding::examples::Features;
 use bert_model::Mode;
@@ -13,7 +13,7 @@ pub(crate) fn all_features<M: ClassifierModel>(
     features: &Features,
     device: &Device,
     stop: &StopFlag,
-) -> Result<Tensor<2>, StopRequested> {
+) -> Result<Tensor<2>, bert_inference::Error> {
     let per_example = features.per_example();
     let mut parts = Vec::new();
     let mut rows = vec![0i32; features.count() * per_example];

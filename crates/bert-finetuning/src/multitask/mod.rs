@@ -116,7 +116,7 @@ pub fn multitask(
 
     for (number, (task, model_config)) in tasks.iter().zip(model_configs).enumerate() {
         let run = training.finish(number, &state.model, stop);
-        let run = run.or_else(|stopped| training.pause(stopped, &state, &mut saved_run, stop))?;
+        let run = run.or_else(|error| training.pause(error, &state, &mut saved_run, stop))?;
         let runs = CellRuns::single(&cells[number], run, model_config);
         write_output(task, &outputs[number], runs, &saved, identities[number].clone())?;
     }

@@ -202,7 +202,7 @@ impl<T: FinetuneTask> GridSearch<'_, T> {
         training.forgetting = forgetting_test(task)?;
         let state = training.train(state, saved, stop, on_event)?;
         let finished = training.finish(0, &state.model, stop);
-        finished.or_else(|stopped| training.pause(stopped, &state, saved, stop))
+        finished.or_else(|error| training.pause(error, &state, saved, stop))
     }
 }
 

@@ -1,6 +1,6 @@
 //! A model with its scores, and the comparison of scores.
 
-use bert_inference::compute::stop_flag::{StopFlag, StopRequested};
+use bert_inference::compute::stop_flag::StopFlag;
 
 use crate::data::datasets::Part;
 use crate::kinds::{FinetuneTask, ScoredAnswers};
@@ -22,7 +22,7 @@ impl<T: FinetuneTask> ScoredModel<T> {
         epoch: f64,
         part: Part,
         stop: &StopFlag,
-    ) -> Result<Self, StopRequested> {
+    ) -> Result<Self, bert_inference::Error> {
         let scored = task.answer_and_score(&model, part, stop)?;
         Ok(Self { model, scored, epoch })
     }

@@ -4,36 +4,33 @@ mod words;
 
 use std::path::Path;
 
-use bert_kernels::Compute;
-use bert_model::{BertConfig, BertModel, is_adapter_folder};
+use bert_model::BertConfig;
 use bert_tasks::EncodedPair;
 use bert_tasks::InputText;
 use bert_tokenization::Vocabulary;
 use burn::tensor::Device;
 use serde::ser::{Serialize, SerializeStruct, Serializer};
 
-use crate::compute::device::DeviceName;
-use crate::compute::host_tensors::values;
+use crate::compute::host_tensors::read;
 use crate::encoding::model_tokenizer::check_segments;
 use crate::encoding::padded_batch::PaddedBatch;
 use crate::error::Error;
 use crate::model_dir::description::DefaultLength;
-use crate::model_dir::loaded_model::{LoadedModel, check_encoder, load_adapted, load_encoder};
+use crate::model_dir::loaded_model::{LoadedModel, load_encoder, no_layer};
 use crate::model_dir::model_files::ModelFiles;
+use crate::model_dir::model_options::ModelOptions;
 
-/// The text for which attention is computed, and the layers and heads to keep.
-#[derive(Clone, Debug, Default)]
+/// The options of the model, and the layers and heads to keep.
+#[derive(Clone, Debug, Default, derive_setters::Setters)]
+#[setters(prefix = "with_")]
+#[non_exhaustive]
 pub struct AttentionOptions<'a> {
-    /// The encoder of an adapter; by default the one that the adapter's folder names.
-    pub encoder: Option<&'a Path>,
-    /// Maximum number of word pieces; by default the length that the model was trained with.
-    pub max_length: Option<usize>,
+    /// The device, the maximum number of word pieces, and the encoder of an adapter.
+    pub model: ModelOptions<'a>,
     /// Layers, counted from 0, or from the end with negative numbers; by default all.
     pub layers: Vec<i32>,
     /// Heads, counted from 0; by default all.
     pub heads: Vec<usize>,
-    /// The compute device.
-    pub device: DeviceName,
 }
 
 /// The attention weights of a model for one text: probabilities, before dropout.
@@ -83,39 +80,24 @@ pub struct QueriesAndKeys {
 }
 
 impl Attention {
-    /// Computes the attention of a model folder (see [`crate::model_dir::model_folder::resolve_model_folder`]) for a text or
-    /// pair, truncated to `max_length` word pieces.
-    ///
-    /// # Errors
-    /// The errors of [`Self::from_model`].
-    pub fn from_text<'a>(
-        folder: &Path,
-        text: impl Into<InputText<'a>>,
-        max_length: usize,
-        device: DeviceName,
-    ) -> Result<Self, Error> {
-        let options =
-            AttentionOptions { max_length: Some(max_length), device, ..AttentionOptions::default() };
-        Self::from_model(folder, text.into(), &options)
-    }
-
     /// Computes the attention of a model folder or an adapter's folder (see
     /// [`crate::model_dir::model_folder::resolve_tuned_folder`]) for a text or pair.
     ///
     /// # Errors
     /// [`Error::Configuration`] when the model lacks a layer or a head, or an encoder is given for a model that has one;
     /// when the folder cannot be read, or its vocabulary and its model do not fit.
-    pub fn from_model(
+    pub fn from_model<'a>(
         folder: &Path,
-        text: InputText<'_>,
+        text: impl Into<InputText<'a>>,
         options: &AttentionOptions<'_>,
     ) -> Result<Self, Error> {
-        let device = options.device.open()?;
-        let LoadedModel { model, files } = load(folder, options.encoder, &device)?;
+        let text = text.into();
+        let device = options.model.device.open()?;
+        let LoadedModel { model, files } = load_encoder(folder, options.model, &device)?;
         let ModelFiles { config, tokenizer, description } = files;
         let layer_numbers = chosen_layers(&options.layers, config.num_hidden_layers)?;
         let head_numbers = chosen_heads(&options.heads, config.num_attention_heads)?;
-        let asked = options.max_length.map(|length| length.min(config.max_position_embeddings));
+        let asked = options.model.max_length.map(|length| length.min(config.max_position_embeddings));
         let default = DefaultLength::Trained(usize::MAX);
         let length = description.encoding_length(asked, default, &config)?;
         let encoded = tokenizer.encode(text, length.tokens);
@@ -123,17 +105,19 @@ impl Attention {
         let states = model.forward_with_states(PaddedBatch::single(&encoded).input(&device));
         let pairs = encoded.input_ids.len().pow(2);
         let layers = layer_numbers.iter().map(|&layer| {
-            let weights = values(states.attentions[layer].clone());
-            head_numbers.iter().map(|head| weights[head * pairs..(head + 1) * pairs].to_vec()).collect()
+            let weights = read(states.attentions[layer].clone())?;
+            let for_head = |head: &usize| weights[head * pairs..(head + 1) * pairs].to_vec();
+            Ok(head_numbers.iter().map(for_head).collect())
         });
-        let layers = layers.collect();
+        let layers = layers.collect::<Result<_, Error>>()?;
         let vectors = layer_numbers.iter().map(|&layer| {
             let attention = &model.encoder.layer[layer].attention.self_attention;
-            let all_heads = attention.queries_and_keys(states.hidden_states[layer].clone()).map(values);
+            let [queries, keys] = attention.queries_and_keys(states.hidden_states[layer].clone());
+            let all_heads = [read(queries)?, read(keys)?];
             let for_head = |&head: &usize| QueriesAndKeys::for_head(&all_heads, head, &config);
-            head_numbers.iter().map(for_head).collect()
+            Ok(head_numbers.iter().map(for_head).collect())
         });
-        let vectors = vectors.collect();
+        let vectors = vectors.collect::<Result<_, Error>>()?;
         let untruncated_length = tokenizer.encode(text, usize::MAX).input_ids.len();
         let remark = length.remark;
         let about = About { remark, untruncated_length, layer_numbers, head_numbers, layers, vectors };
@@ -230,16 +214,6 @@ impl About {
     }
 }
 
-/// Loads the encoder of a model, or an adapter with its encoder.
-fn load(folder: &Path, encoder: Option<&Path>, device: &Device) -> Result<LoadedModel<BertModel>, Error> {
-    if is_adapter_folder(folder) {
-        let LoadedModel { model, files } = load_adapted(folder, encoder, |_| Ok(Compute::default()), device)?;
-        return Ok(LoadedModel { model: model.bert, files });
-    }
-    check_encoder(folder, encoder)?;
-    load_encoder(folder, device)
-}
-
 /// Returns layer numbers counted from 0; an empty list means all layers.
 fn chosen_layers(layers: &[i32], count: usize) -> Result<Vec<usize>, Error> {
     if layers.is_empty() {
@@ -248,13 +222,7 @@ fn chosen_layers(layers: &[i32], count: usize) -> Result<Vec<usize>, Error> {
     let number = |&layer: &i32| {
         let from_start = if layer < 0 { layer + count as i32 } else { layer };
         let found = usize::try_from(from_start).ok().filter(|layer| *layer < count);
-        found.ok_or_else(|| Error::Configuration {
-            flag: "layers",
-            reason: format!(
-                "the model has no layer {layer}; its layers are 0 to {}, or -{count} to -1",
-                count - 1
-            ),
-        })
+        found.ok_or_else(|| no_layer(layer, count as i32))
     };
     layers.iter().map(number).collect()
 }

@@ -3,6 +3,8 @@
 use bert_model::BertInput;
 use burn::tensor::{Device, Int, Tensor, TensorData};
 
+use crate::error::Error;
+
 /// Returns ids, mask and segments as model input; each is given row by row.
 pub(crate) fn bert_input(cells: [&[i32]; 3], shape: [usize; 2], device: &Device) -> BertInput {
     let matrix = |cells: &[i32]| Tensor::from_data(TensorData::new(cells.to_vec(), shape), device);
@@ -22,6 +24,18 @@ pub fn float_vector(values: Vec<f32>, device: &Device) -> Tensor<1> {
 }
 
 /// Returns the elements of a tensor in row-major order.
+///
+/// # Errors
+/// [`Error::DeviceFailed`] when the device has not computed them.
+pub fn read<const D: usize>(tensor: Tensor<D>) -> Result<Vec<f32>, Error> {
+    let data = tensor.try_into_data_as::<f32>().map_err(|error| Error::DeviceFailed(error.to_string()))?;
+    Ok(data.try_into_vec().expect("converted to f32"))
+}
+
+/// Returns the elements of a tensor in row-major order, for code that cannot go on without the device.
+///
+/// # Panics
+/// When the device fails.
 pub fn values<const D: usize>(tensor: Tensor<D>) -> Vec<f32> {
-    tensor.into_data_as::<f32>().try_into_vec().expect("converted to f32")
+    read(tensor).unwrap_or_else(|error| panic!("{error}"))
 }

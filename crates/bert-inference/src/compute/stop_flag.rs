@@ -4,18 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, AtomicU8, Ordering};
 
-/// An error of a computation that ended without a result because a stop was requested.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct StopRequested {
-    signal: i32,
-}
-
-impl StopRequested {
-    /// Returns the number of the signal.
-    pub fn signal(self) -> i32 {
-        self.signal
-    }
-}
+use crate::error::Error;
 
 /// A flag with the signal that requested a stop. It is cheap to clone; all clones share one state.
 #[derive(Clone, Debug, Default)]
@@ -44,11 +33,11 @@ impl StopFlag {
     }
 
     /// Fails if a stop was requested.
-    pub fn check(&self) -> Result<(), StopRequested> {
-        match self.requested() {
-            Some(signal) => Err(StopRequested { signal }),
-            None => Ok(()),
-        }
+    ///
+    /// # Errors
+    /// [`Error::Stopped`].
+    pub fn check(&self) -> Result<(), Error> {
+        self.requested().map_or(Ok(()), |signal| Err(Error::Stopped { signal }))
     }
 
     /// Requests a checkpoint after the current step, without a stop.

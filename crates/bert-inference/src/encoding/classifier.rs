@@ -7,9 +7,10 @@ use bert_tasks::{Kind, Label};
 use burn::nn::Linear;
 use burn::tensor::{Device, Tensor, activation};
 
-use crate::compute::host_tensors::values;
-use crate::compute::stop_flag::{StopFlag, StopRequested};
+use crate::compute::host_tensors::read;
+use crate::compute::stop_flag::StopFlag;
 use crate::encoding::examples::Features;
+use crate::error::Error;
 
 /// Number of examples in a batch of inference.
 pub const EVAL_BATCH: usize = 64;
@@ -78,17 +79,6 @@ impl ClassifierModel for BertForMultipleChoice {
     }
 }
 
-/// Returns the class probabilities of every example in order, or the score for a regression.
-pub fn predict<M: ClassifierModel>(
-    model: &M,
-    features: &Features,
-    kind: Kind,
-    device: &Device,
-) -> Vec<Vec<f32>> {
-    let rows = predict_unless_stopped(model, features, kind, device, &StopFlag::new());
-    rows.expect("no signal sets this flag")
-}
-
 /// Returns the prediction of each row: the most probable class (ties go to the lowest), or the score.
 pub fn decide(rows: &[Vec<f32>], kind: Kind) -> Vec<Label> {
     let class = |row: &Vec<f32>| {
@@ -101,14 +91,17 @@ pub fn decide(rows: &[Vec<f32>], kind: Kind) -> Vec<Label> {
     }
 }
 
-/// Predicts like [`predict`], unless a stop is requested before the last batch.
-pub fn predict_unless_stopped<M: ClassifierModel>(
+/// Returns the class probabilities of every example in order, or the score for a regression.
+///
+/// # Errors
+/// [`Error::Stopped`] when a stop is requested before the last batch; [`Error::DeviceFailed`].
+pub fn predict<M: ClassifierModel>(
     model: &M,
     features: &Features,
     kind: Kind,
     device: &Device,
     stop: &StopFlag,
-) -> Result<Vec<Vec<f32>>, StopRequested> {
+) -> Result<Vec<Vec<f32>>, Error> {
     let device = device.clone().inner();
     let mut rows = vec![Vec::new(); features.count()];
     for examples in features.by_length(EVAL_BATCH) {
@@ -121,7 +114,7 @@ pub fn predict_unless_stopped<M: ClassifierModel>(
             _ => activation::softmax(logits, 1),
         };
         let [_, width] = outputs.dims();
-        for (&example, row) in batch.examples.iter().zip(values(outputs).chunks(width)) {
+        for (&example, row) in batch.examples.iter().zip(read(outputs)?.chunks(width)) {
             rows[example] = row.to_vec();
         }
     }

@@ -7,10 +7,11 @@ use bert_tasks::decode::answer_spans::{AnswerSettings, PredictedAnswer, WindowSc
 use bert_tasks::encode::windows::{EncodedQuestion, Window, WindowSettings};
 use burn::tensor::Device;
 
-use crate::compute::host_tensors::values;
-use crate::compute::stop_flag::{StopFlag, StopRequested};
+use crate::compute::host_tensors::read;
+use crate::compute::stop_flag::StopFlag;
 use crate::encoding::model_tokenizer::ModelTokenizer;
 use crate::encoding::padded_batch::{PaddedBatch, by_length, padded_length};
+use crate::error::Error;
 
 const EVAL_BATCH: usize = 32;
 
@@ -64,6 +65,9 @@ impl EncodedQuestions {
     }
 
     /// Returns the answer to every question; `questions` must be the ones that were tokenized.
+    ///
+    /// # Errors
+    /// [`Error::Stopped`] when a stop is requested before the last batch; [`Error::DeviceFailed`].
     pub fn answers(
         &self,
         questions: &[Question],
@@ -71,7 +75,7 @@ impl EncodedQuestions {
         settings: AnswerSettings,
         device: &Device,
         stop: &StopFlag,
-    ) -> Result<Vec<PredictedAnswer>, StopRequested> {
+    ) -> Result<Vec<PredictedAnswer>, Error> {
         let lengths: Vec<usize> =
             (0..self.windows()).map(|i| self.window(i).encoded.input_ids.len()).collect();
         let mut scores: Vec<Option<WindowScores>> = vec![None; self.windows()];
@@ -79,8 +83,8 @@ impl EncodedQuestions {
             stop.check()?;
             let padded = self.batch(&batch, self.padded_length(&batch));
             let logits = model.forward(padded.input(device), Mode::Eval);
-            let starts = values(logits.start);
-            let ends = values(logits.end);
+            let starts = read(logits.start)?;
+            let ends = read(logits.end)?;
             for (row, &window) in batch.iter().enumerate() {
                 let at = row * padded.seq_length;
                 let window_scores = |scores: &[f32]| scores[at..at + lengths[window]].to_vec();

@@ -9,10 +9,11 @@ use bert_tasks::Sentence;
 use bert_tokenization::{Tokenizer, Vocabulary};
 use burn::tensor::Device;
 
-use crate::compute::host_tensors::values;
-use crate::compute::stop_flag::{StopFlag, StopRequested};
+use crate::compute::host_tensors::read;
+use crate::compute::stop_flag::StopFlag;
 use crate::encoding::model_tokenizer::ModelTokenizer;
 use crate::encoding::padded_batch::{PaddedBatch, by_length, padded_length};
+use crate::error::Error;
 
 const EVAL_BATCH: usize = 64;
 
@@ -94,6 +95,9 @@ impl EncodedSentences {
     }
 
     /// Returns the most probable tag of every word in every sentence, named as in the model's outputs.
+    ///
+    /// # Errors
+    /// [`Error::Stopped`] when a stop is requested before the last batch; [`Error::DeviceFailed`].
     pub fn tags(
         &self,
         sentences: &[Sentence],
@@ -101,7 +105,7 @@ impl EncodedSentences {
         names: &[String],
         device: &Device,
         stop: &StopFlag,
-    ) -> Result<Vec<Vec<String>>, StopRequested> {
+    ) -> Result<Vec<Vec<String>>, Error> {
         let outside = |sentence: &Sentence| vec![OUTSIDE.to_string(); sentence.words.len()];
         let mut tags: Vec<Vec<String>> = sentences.iter().map(outside).collect();
         let lengths: Vec<usize> = self.encoded.iter().map(|s| s.encoded.input_ids.len()).collect();
@@ -109,7 +113,7 @@ impl EncodedSentences {
         for batch in by_length(&lengths, EVAL_BATCH) {
             stop.check()?;
             let padded = self.batch(&batch, self.padded_length(&batch));
-            let logits = values(model.forward(padded.input(device), Mode::Eval));
+            let logits = read(model.forward(padded.input(device), Mode::Eval))?;
             for (row, &sentence) in batch.iter().enumerate() {
                 for (word, &position) in self.first_pieces(sentence).iter().enumerate() {
                     let at = (row * padded.seq_length + position) * width;

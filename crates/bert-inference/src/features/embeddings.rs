@@ -8,11 +8,11 @@ use bert_tokenization::is_ideograph;
 use bert_tokenization::vocabulary::is_special_token;
 use serde::Serialize;
 
-use crate::compute::device::DeviceName;
-use crate::compute::host_tensors::values;
+use crate::compute::host_tensors::read;
 use crate::error::Error;
 use crate::features::hidden_states::Extractor;
 use crate::model_dir::loaded_model::{LoadedModel, load_encoder};
+use crate::model_dir::model_options::ModelOptions;
 
 /// Number of principal components.
 const COMPONENTS: usize = 3;
@@ -58,10 +58,11 @@ impl Embeddings {
     /// # Errors
     /// When the folder cannot be read.
     pub fn from_vocabulary(folder: &Path) -> Result<Self, Error> {
-        let LoadedModel { model, files } = load_encoder(folder, &DeviceName::default().open()?)?;
+        let options = ModelOptions::default();
+        let LoadedModel { model, files } = load_encoder(folder, options, &options.device.open()?)?;
         let labels = files.tokenizer.vocabulary.tokens().to_vec();
         let dimensions = files.config.hidden_size;
-        let mut vectors = values(model.embeddings.word_embeddings.weight.val());
+        let mut vectors = read(model.embeddings.word_embeddings.weight.val())?;
         vectors.truncate(labels.len() * dimensions);
         let lines = (0..labels.len() as u64).collect();
         Ok(Self { labels, lines, vectors, dimensions })

@@ -7,20 +7,20 @@
 use std::io::Write;
 use std::path::Path;
 
-use bert_model::{BertConfig, BertModel, read_pretrained_config};
+use bert_model::{BertConfig, BertModel};
 use bert_tasks::{Example, InputText, TextSource, Truncation};
 use burn::tensor::Device;
 use serde::Serialize;
 
-use crate::compute::device::DeviceName;
-use crate::compute::host_tensors::values;
+use crate::compute::host_tensors::read;
 use crate::encoding::examples::Features;
 use crate::encoding::model_tokenizer::{ModelTokenizer, check_segments};
 use crate::error::Error;
 use crate::model_dir::description::{DefaultLength, EncodingLength, ModelDescription, Pooling};
 use crate::model_dir::json_file::write_line;
-use crate::model_dir::loaded_model::{LoadedModel, line_of, load_encoder};
+use crate::model_dir::loaded_model::{LoadedModel, line_of, load_encoder, no_layer};
 use crate::model_dir::model_files::ModelFiles;
+use crate::model_dir::model_options::ModelOptions;
 
 /// Number of lines in memory at a time; every token has a vector per layer.
 const WINDOW: usize = 32;
@@ -41,14 +41,6 @@ pub struct LineFeatures {
     pub tokens: Vec<String>,
     /// For each selected layer, the concatenated vectors of all tokens; with pooling, one vector.
     pub layers: Vec<Vec<f32>>,
-}
-
-/// Returns the numbers of all layers of the model in a folder.
-///
-/// # Errors
-/// When the folder's configuration cannot be read.
-pub fn all_layers(folder: &Path) -> Result<Vec<i32>, Error> {
-    Ok((0..read_pretrained_config(folder)?.num_hidden_layers as i32).collect())
 }
 
 /// A model that returns its hidden states.
@@ -93,37 +85,40 @@ impl Extractor {
         self.text.settings.split_special_tokens
     }
 
-    /// Opens a model folder (see [`crate::model_dir::model_folder::resolve_model_folder`]) to extract some of its layers.
-    /// Layers are counted from 0, negative ones from the last; the default is the last four, or all layers of a smaller
-    /// model. Texts are truncated to the length of [`ModelDescription::encoding_length`]; if the model's
-    /// length is not known, to the reference's 128.
+    /// Opens a model folder (see [`crate::model_dir::model_folder::resolve_model_folder`]) to extract its last layer. Texts
+    /// are truncated to the length of [`ModelDescription::encoding_length`]; if the model's length is not known, to the
+    /// reference's 128.
     ///
     /// # Errors
-    /// [`Error::Configuration`] when the model lacks a layer, [`Error::Mismatch`] when it has too few positions; when
-    /// the folder cannot be read.
-    pub fn open(
-        folder: &Path,
-        layers: &[i32],
-        max_length: Option<usize>,
-        device: DeviceName,
-    ) -> Result<Self, Error> {
-        let device = device.open()?;
-        let LoadedModel { model, files } = load_encoder(folder, &device)?;
+    /// [`Error::Mismatch`] when the model has too few positions; when the folder cannot be read.
+    pub fn open(folder: &Path, options: ModelOptions<'_>) -> Result<Self, Error> {
+        let device = options.device.open()?;
+        let LoadedModel { model, files } = load_encoder(folder, options, &device)?;
         let ModelFiles { config, tokenizer: text, description } = files;
-        let count = config.num_hidden_layers as i32;
-        let last: Vec<i32> = (1..=count.min(DEFAULT_LAYERS)).map(|layer| -layer).collect();
-        let layers = if layers.is_empty() { &last[..] } else { layers };
-        if let Some(layer) = layers.iter().find(|layer| !(-count..count).contains(*layer)) {
-            let reason = format!(
-                "the model has no layer {layer}; its layers are 0 to {}, or -{count} to -1",
-                count - 1
-            );
-            return Err(Error::Configuration { flag: "layers", reason });
-        }
         let default = DefaultLength::Trained(DEFAULT_LENGTH);
-        let length = description.encoding_length(max_length, default, &config)?;
-        let layers = layers.to_vec();
-        Ok(Self { model, text, layers, config, length, description, pooling: None, device })
+        let length = description.encoding_length(options.max_length, default, &config)?;
+        Ok(Self { model, text, layers: vec![-1], config, length, description, pooling: None, device })
+    }
+
+    /// Extracts these layers, counted from 0, negative ones from the last. An empty list means the last four, or all layers of
+    /// a smaller model.
+    ///
+    /// # Errors
+    /// [`Error::Configuration`] when the model lacks a layer.
+    pub fn with_layers(self, layers: &[i32]) -> Result<Self, Error> {
+        let count = self.config.num_hidden_layers as i32;
+        let last: Vec<i32> = (1..=count.min(DEFAULT_LAYERS)).map(|layer| -layer).collect();
+        let layers = if layers.is_empty() { last } else { layers.to_vec() };
+        if let Some(layer) = layers.iter().find(|layer| !(-count..count).contains(*layer)) {
+            return Err(no_layer(*layer, count));
+        }
+        Ok(Self { layers, ..self })
+    }
+
+    /// Extracts all layers, the first one first.
+    #[must_use]
+    pub fn with_all_layers(self) -> Self {
+        Self { layers: (0..self.config.num_hidden_layers as i32).collect(), ..self }
     }
 
     /// Returns one vector per text and layer instead of one per token: [`LineFeatures::layers`] then has vectors of
@@ -178,7 +173,7 @@ impl Extractor {
     /// texts at a time.
     ///
     /// # Errors
-    /// [`Error::Mismatch`] for a pair if the model has one segment.
+    /// [`Error::Mismatch`] for a pair if the model has one segment; [`Error::DeviceFailed`].
     pub fn encode<'a, T: Into<InputText<'a>> + Copy>(&self, texts: &[T]) -> Result<Vec<LineFeatures>, Error> {
         let example = |(index, &text): (usize, &T)| {
             let InputText { first, second } = text.into();
@@ -215,7 +210,7 @@ impl Extractor {
                 let at = if layer < 0 { states.len() as i32 + layer } else { layer + 1 };
                 let state = states[at as usize].clone();
                 let [_, seq, width] = state.dims();
-                for (&line, row) in batch.examples.iter().zip(values(state).chunks(seq * width)) {
+                for (&line, row) in batch.examples.iter().zip(read(state)?.chunks(seq * width)) {
                     let line = &mut lines[line];
                     let vectors = &row[..line.tokens.len() * width];
                     line.layers.push(match self.pooling {

@@ -5,12 +5,12 @@ use std::path::Path;
 use bert_tasks::TextSource;
 use serde::Serialize;
 
-use crate::compute::device::DeviceName;
 use crate::encoding::model_tokenizer::ModelTokenizer;
 use crate::error::Error;
 use crate::features::embeddings::Embeddings;
 use crate::features::hidden_states::Extractor;
 use crate::model_dir::model_files::ModelFiles;
+use crate::model_dir::model_options::ModelOptions;
 
 /// A word or text near a query.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -64,8 +64,12 @@ impl NeighbourSearch {
     ///
     /// # Errors
     /// When the folder or the input cannot be read, or no line has a word.
-    pub fn among_texts(folder: &Path, texts: &dyn TextSource, device: DeviceName) -> Result<Self, Error> {
-        let extractor = Extractor::open(folder, &[-1], None, device)?.with_sentence_pooling()?;
+    pub fn among_texts(
+        folder: &Path,
+        texts: &dyn TextSource,
+        options: ModelOptions<'_>,
+    ) -> Result<Self, Error> {
+        let extractor = Extractor::open(folder, options)?.with_sentence_pooling()?;
         let candidates = Embeddings::from_texts(&extractor, texts)?;
         if candidates.labels.is_empty() {
             let reason = format!("{} has no line with a word", texts.name().display());

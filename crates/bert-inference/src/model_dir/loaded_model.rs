@@ -52,12 +52,31 @@ impl<M: Architecture> LoadedModel<M> {
     }
 }
 
-/// Loads the encoder of a model folder, ignoring its heads. If the folder has no pooler, the pooler is random.
+/// Loads the encoder of a model folder, ignoring its heads, or of an adapter's folder. If the folder has no pooler, the pooler is
+/// random. The maximum length of `options` is not read.
 ///
 /// # Errors
-/// As [`ModelFiles::open`]; when the weights cannot be read or do not match the configuration.
-pub fn load_encoder(folder: &Path, device: &Device) -> Result<LoadedModel<BertModel>, Error> {
-    LoadedModel::open(folder, LoadPolicy::FreshHeads, |_| Ok(Compute::default()), device)
+/// As [`ModelFiles::open`]; when the weights cannot be read or do not match the configuration; when an encoder is given for a
+/// model that has one.
+pub fn load_encoder(
+    folder: &Path,
+    options: ModelOptions<'_>,
+    device: &Device,
+) -> Result<LoadedModel<BertModel>, Error> {
+    let compute = |_: &ModelDescription| options.exact_compute();
+    if is_adapter_folder(folder) {
+        let LoadedModel { model, files } = load_adapted(folder, options.encoder, compute, device)?;
+        return Ok(LoadedModel { model: model.bert, files });
+    }
+    check_encoder(folder, options.encoder)?;
+    LoadedModel::open(folder, LoadPolicy::FreshHeads, compute, device)
+}
+
+/// Returns the error for a layer that a model of `count` layers lacks.
+pub(crate) fn no_layer(layer: i32, count: i32) -> Error {
+    let reason =
+        format!("the model has no layer {layer}; its layers are 0 to {}, or -{count} to -1", count - 1);
+    Error::Configuration { flag: "layers", reason }
 }
 
 /// Returns a configuration with the number of outputs of the head in the weights. A model of choices keeps its number: it

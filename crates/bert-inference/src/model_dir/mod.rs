@@ -7,6 +7,7 @@ pub mod encoder_record;
 pub mod hub_model;
 pub mod json_file;
 pub mod loaded_model;
+pub mod memory_model;
 pub mod model_files;
 pub mod model_folder;
 pub mod model_options;

@@ -17,6 +17,7 @@ use burn::tensor::Device;
 use indexmap::IndexMap;
 use serde::Serialize;
 
+use crate::compute::stop_flag::StopFlag;
 use crate::encoding::classifier::{decide, predict};
 use crate::encoding::examples::Features;
 use crate::encoding::model_tokenizer::{ModelTokenizer, check_segments};
@@ -152,10 +153,10 @@ impl Classifier {
     /// Returns the answers to texts, in order.
     ///
     /// # Errors
-    /// [`Error::Mismatch`] for a pair if the model has one segment.
+    /// [`Error::Mismatch`] for a pair if the model has one segment; [`Error::DeviceFailed`].
     pub fn answer(&self, examples: &[Example]) -> Result<Vec<Answer>, Error> {
         check_segments(&self.config, examples.iter().any(|example| example.text_b.is_some()))?;
-        Ok(self.answer_features(&self.encode(examples)))
+        self.answer_features(&self.encode(examples))
     }
 
     /// Returns the encoded texts.
@@ -165,13 +166,9 @@ impl Classifier {
     }
 
     /// Returns the answer to a text that is already encoded, with at most `max_length` tokens.
-    pub(crate) fn answer_encoded(&self, encoded: EncodedPair) -> Answer {
-        self.answer_features(&Features::from_encoded(
-            vec![encoded],
-            &self.tokenizer.vocabulary,
-            self.length.tokens,
-        ))
-        .remove(0)
+    pub(crate) fn answer_encoded(&self, encoded: EncodedPair) -> Result<Answer, Error> {
+        let features = Features::from_encoded(vec![encoded], &self.tokenizer.vocabulary, self.length.tokens);
+        Ok(self.answer_features(&features)?.remove(0))
     }
 
     /// Returns the index of the output that an answer names; a score is the only output.
@@ -194,18 +191,19 @@ impl Classifier {
         &self.device
     }
 
-    pub(crate) fn answer_features(&self, features: &Features) -> Vec<Answer> {
+    pub(crate) fn answer_features(&self, features: &Features) -> Result<Vec<Answer>, Error> {
         // The outputs of a regression are the logits.
         let kind = if self.description.activation.is_some() { SCORES } else { self.kind };
+        let stop = StopFlag::new();
         let mut rows = match &self.model {
-            Model::Linear(model) => predict(model.as_ref(), features, kind, &self.device),
-            Model::FeatureHead(model) => predict(model.as_ref(), features, kind, &self.device),
-        };
+            Model::Linear(model) => predict(model.as_ref(), features, kind, &self.device, &stop),
+            Model::FeatureHead(model) => predict(model.as_ref(), features, kind, &self.device, &stop),
+        }?;
         if let Some(activation) = self.description.activation {
             rows.iter_mut().for_each(|row| activation.apply(row));
         }
         let decided = decide(&rows, self.kind);
-        rows.into_iter().zip(decided).map(|(row, label)| self.named(row, label)).collect()
+        Ok(rows.into_iter().zip(decided).map(|(row, label)| self.named(row, label)).collect())
     }
 
     fn named(&self, row: Vec<f32>, label: Label) -> Answer {

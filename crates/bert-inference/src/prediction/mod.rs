@@ -147,7 +147,7 @@ impl Head {
                 classifier.check_forms(path, examples)?;
                 let features = classifier.encode(examples);
                 *truncation += features.truncation();
-                classifier.answer_features(&features).into_iter().map(Output::Label).collect()
+                classifier.answer_features(&features)?.into_iter().map(Output::Label).collect()
             }
             Self::Answers(answerer) => {
                 answerer.answer(path, examples)?.into_iter().map(Output::Answer).collect()

@@ -75,8 +75,7 @@ impl Answerer {
         let questions = examples.iter().map(question).collect::<Result<Vec<Question>, _>>()?;
         let FinetunedModel { model, text, device, .. } = &self.finetuned;
         let encoded = EncodedQuestions::new(&questions, text, self.windows);
-        let answered = encoded.answers(&questions, model, self.answers, device, &StopFlag::new());
-        let answered = answered.expect("no signal sets this flag");
+        let answered = encoded.answers(&questions, model, self.answers, device, &StopFlag::new())?;
         let one = |answer: bert_tasks::decode::answer_spans::PredictedAnswer| {
             let found = answer.n_best.iter().find(|candidate| candidate.text == answer.text);
             TextAnswer {

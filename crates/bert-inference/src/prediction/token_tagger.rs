@@ -96,8 +96,7 @@ impl Tagger {
         let sentences: Vec<Sentence> = examples.iter().map(sentence).collect();
         let FinetunedModel { model, text, device, length, .. } = &self.finetuned;
         let encoded = EncodedSentences::new(&sentences, text, length.tokens);
-        let tags = encoded.tags(&sentences, model, &self.names, device, &StopFlag::new());
-        let tags = tags.expect("no signal sets this flag");
+        let tags = encoded.tags(&sentences, model, &self.names, device, &StopFlag::new())?;
         let has_scheme = self.names.iter().all(|tag| is_entity_tag(tag));
         let tagged = sentences.into_iter().zip(tags).enumerate().map(|(at, (sentence, tags))| {
             let not_read = encoded.beyond(at, sentence.words.len());

@@ -12,7 +12,6 @@ use bert_storage::Located;
 use bert_tasks::{EncodedPair, Example, InputText, TextSource};
 use serde::Serialize;
 
-use crate::compute::device::DeviceName;
 use crate::encoding::model_tokenizer::ModelTokenizer;
 use crate::error::{Error, FolderProblem};
 use crate::fill_mask::{MaskFiller, MaskProbabilities};
@@ -119,12 +118,11 @@ impl Prober {
     ///
     /// # Errors
     /// When the folder has neither or cannot be read.
-    pub fn open(folder: &Path, encoder: Option<&Path>, device: DeviceName) -> Result<Self, Error> {
-        let head = match Classifier::open(folder, ModelOptions { encoder, device, ..ModelOptions::default() })
-        {
+    pub fn open(folder: &Path, options: ModelOptions<'_>) -> Result<Self, Error> {
+        let head = match Classifier::open(folder, options) {
             Ok(classifier) => Head::Class(Box::new(classifier)),
             Err(Error::Folder(Located { problem: FolderProblem::NoHead { .. }, .. })) => {
-                Head::Masks(Box::new(MaskFiller::open(folder, None, device)?))
+                Head::Masks(Box::new(MaskFiller::open(folder, options)?))
             }
             Err(error) => return Err(error),
         };
@@ -227,8 +225,10 @@ impl Prober {
                             format!("with {word:?} the text has {length} tokens, but the model reads {max}");
                         return Err(Error::Configuration { flag: "replace", reason });
                     }
-                    let before = before.get_or_insert_with(|| self.predict(&subject.encoded));
-                    let after = self.predict(&changed);
+                    if before.is_none() {
+                        before = Some(self.predict(&subject.encoded)?);
+                    }
+                    let after = self.predict(&changed)?;
                     let growth = ids.len() as isize - words[at].len() as isize;
                     let edit = Edit { start: words[at].start, growth };
                     probes.push(Probe {
@@ -237,7 +237,13 @@ impl Prober {
                         position: at + 1,
                         word: word_at(&words[at]),
                         replaced_by: word.clone(),
-                        predictions: self.compare(subject, &words, &edit, before, &after),
+                        predictions: self.compare(
+                            subject,
+                            &words,
+                            &edit,
+                            before.as_ref().expect("set above"),
+                            &after,
+                        ),
                     });
                 }
             }
@@ -245,11 +251,11 @@ impl Prober {
         Ok(probes)
     }
 
-    fn predict(&self, encoded: &EncodedPair) -> ModelOutput {
-        match &self.head {
-            Head::Masks(filler) => ModelOutput::Masks(filler.probabilities(encoded)),
-            Head::Class(classifier) => ModelOutput::Text(classifier.answer_encoded(encoded.clone())),
-        }
+    fn predict(&self, encoded: &EncodedPair) -> Result<ModelOutput, Error> {
+        Ok(match &self.head {
+            Head::Masks(filler) => ModelOutput::Masks(filler.probabilities(encoded)?),
+            Head::Class(classifier) => ModelOutput::Text(classifier.answer_encoded(encoded.clone())?),
+        })
     }
 
     /// Returns the predictions that exist before and after an edit.

@@ -13,7 +13,7 @@ use burn::module::Module;
 use burn::tensor::Tensor;
 use serde::Serialize;
 
-use crate::compute::host_tensors::values;
+use crate::compute::host_tensors::read;
 use crate::encoding::padded_batch::PaddedBatch;
 use crate::error::Error;
 use crate::fill_mask::MaskFiller;
@@ -84,7 +84,7 @@ impl Prober {
     /// [`Error::Configuration`] when nothing is predicted, or the model is a head on frozen features.
     pub fn saliency<'a>(&self, text: impl Into<InputText<'a>>) -> Result<Vec<Saliency>, Error> {
         let encoded = self.tokenizer().encode(text, self.max_length());
-        let targets = self.targets(&encoded);
+        let targets = self.targets(&encoded)?;
         if targets.is_empty() {
             let reason = "the model has no classifier and the text no [MASK], so nothing is predicted: add a [MASK] to \
                           the text";
@@ -93,14 +93,15 @@ impl Prober {
         targets.into_iter().map(|target| self.saliency_of(&encoded, target)).collect()
     }
 
-    fn targets(&self, encoded: &EncodedPair) -> Vec<Target> {
+    fn targets(&self, encoded: &EncodedPair) -> Result<Vec<Target>, Error> {
         match &self.head {
             Head::Class(classifier) => {
-                let answer = classifier.answer_encoded(encoded.clone());
+                let answer = classifier.answer_encoded(encoded.clone())?;
                 let index = classifier.output_of(&answer);
                 let probability = probability_of(&answer, index);
                 let of = if probability.is_some() { "class" } else { "score" }.to_string();
-                vec![Target { of, answer: answer.short(), probability, kind: TargetKind::Output(index) }]
+                let kind = TargetKind::Output(index);
+                Ok(vec![Target { of, answer: answer.short(), probability, kind }])
             }
             Head::Masks(filler) => {
                 let words = word_ranges(encoded, &self.tokenizer().vocabulary);
@@ -116,7 +117,7 @@ impl Prober {
                         kind: TargetKind::Word { id, mask, position },
                     }
                 };
-                filler.probabilities(encoded).into_iter().enumerate().map(target).collect()
+                Ok(filler.probabilities(encoded)?.into_iter().enumerate().map(target).collect())
             }
         }
     }
@@ -129,42 +130,43 @@ impl Prober {
                 class_gradients(classifier, encoded, index)?
             }
             (Head::Masks(filler), TargetKind::Word { id, position, .. }) => {
-                word_gradients(filler, encoded, id, position)
+                word_gradients(filler, encoded, id, position)?
             }
             _ => unreachable!("one head"),
         };
-        let before = self.value(encoded, kind);
+        let before = self.value(encoded, kind)?;
         let words = word_ranges(encoded, vocabulary).into_iter().enumerate().map(|(at, range)| {
             let is_target = matches!(kind, TargetKind::Word { position, .. } if range.contains(&position));
             let is_mask = encoded.input_ids[range.clone()].contains(&vocabulary.mask_id());
             let leave_one_out = (!is_target && !is_mask)
-                .then(|| before - self.value(&with_ids_at(encoded, range.clone(), &[]), kind));
-            WordSaliency {
+                .then(|| Ok(before - self.value(&with_ids_at(encoded, range.clone(), &[]), kind)?))
+                .transpose()?;
+            Ok(WordSaliency {
                 position: at + 1,
                 word: word_text(&encoded.input_ids[range.clone()], vocabulary),
                 gradient_times_input: gradients[range].iter().sum(),
                 leave_one_out,
-            }
+            })
         });
-        let words = words.collect();
+        let words = words.collect::<Result<_, Error>>()?;
         Ok(Saliency { of, answer, probability, words })
     }
 
     /// Returns the probability or the score of a target. Masks keep their number when a word is removed.
-    fn value(&self, encoded: &EncodedPair, kind: TargetKind) -> f32 {
-        match (&self.head, kind) {
+    fn value(&self, encoded: &EncodedPair, kind: TargetKind) -> Result<f32, Error> {
+        Ok(match (&self.head, kind) {
             (Head::Class(classifier), TargetKind::Output(index)) => {
-                let answer = classifier.answer_encoded(encoded.clone());
+                let answer = classifier.answer_encoded(encoded.clone())?;
                 match answer {
                     Answer::Score { score } => score,
                     Answer::Class { .. } => probability_of(&answer, index).unwrap_or(0.0),
                 }
             }
             (Head::Masks(filler), TargetKind::Word { id, mask, .. }) => {
-                filler.probabilities(encoded)[mask].probabilities[id]
+                filler.probabilities(encoded)?[mask].probabilities[id]
             }
             _ => unreachable!("one head"),
-        }
+        })
     }
 }
 
@@ -188,11 +190,16 @@ fn class_gradients(classifier: &Classifier, encoded: &EncodedPair, output: usize
     let hidden = hidden.detach().require_grad();
     let states = model.bert.encoder.forward(hidden.clone(), bias, Mode::Eval);
     let logits = model.classify(model.bert.pooler.forward(states), Mode::Eval);
-    Ok(gradient_times_input(logits.narrow(1, output, 1).sum(), hidden))
+    gradient_times_input(logits.narrow(1, output, 1).sum(), hidden)
 }
 
 /// Returns gradient times input of every token for a word at a mask.
-fn word_gradients(filler: &MaskFiller, encoded: &EncodedPair, id: usize, position: usize) -> Vec<f32> {
+fn word_gradients(
+    filler: &MaskFiller,
+    encoded: &EncodedPair,
+    id: usize,
+    position: usize,
+) -> Result<Vec<f32>, Error> {
     let model = filler.model().clone().train();
     let device = filler.device().clone().autodiff();
     let (hidden, bias) = model.bert.embed(PaddedBatch::single(encoded).input(&device), Mode::Eval);
@@ -206,8 +213,8 @@ fn word_gradients(filler: &MaskFiller, encoded: &EncodedPair, id: usize, positio
 ///
 /// # Shapes
 /// - hidden: `[1, seq, hidden]`
-fn gradient_times_input(scalar: Tensor<1>, hidden: Tensor<3>) -> Vec<f32> {
+fn gradient_times_input(scalar: Tensor<1>, hidden: Tensor<3>) -> Result<Vec<f32>, Error> {
     let gradients = scalar.backward();
     let gradient = hidden.grad(&gradients).expect("the output depends on every token");
-    values((gradient * hidden.inner()).sum_dim(2))
+    read((gradient * hidden.inner()).sum_dim(2))
 }

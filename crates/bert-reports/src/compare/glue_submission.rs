@@ -49,8 +49,7 @@ pub fn write_submission(
                 Some(classifier) => classifier,
                 None => {
                     let tuned = folder.join(task.spec().name).join("model");
-                    &*model
-                        .insert(Classifier::open(&tuned, ModelOptions { device, ..ModelOptions::default() })?)
+                    &*model.insert(Classifier::open(&tuned, ModelOptions::default().with_device(device))?)
                 }
             };
             let mut bytes = Vec::new();

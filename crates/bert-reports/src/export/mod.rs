@@ -18,7 +18,7 @@ use bert_inference::compute::device::DeviceName;
 use bert_inference::encoding::model_tokenizer::ModelTokenizer;
 use bert_inference::model_dir::json_file::{exists, read_json};
 use bert_inference::model_dir::loaded_model::{LoadedModel, architecture, load_encoder, with_outputs};
-use bert_inference::{ModelDescription, ModelFiles, Pooling};
+use bert_inference::{ModelDescription, ModelFiles, ModelOptions, Pooling};
 use bert_model::{
     Architecture, BertConfig, BertForPreTraining, DESCRIPTION, FolderContents, FolderTokenizer, NamedTensors,
     WEIGHTS, named_tensors_from_bytes, named_tensors_to_bf16_bytes, named_tensors_to_bytes,
@@ -127,7 +127,8 @@ pub fn export_on(files: &dyn FileSystem, folder: &Path, target: &Path, how: &Exp
     let pooling = sentences.as_ref().map(|sentences| sentences.pooling);
     let description = ModelDescription { pooling, ..description };
     if how.encoder_only {
-        let LoadedModel { model, files: read } = load_encoder(folder, &DeviceName::default().open()?)?;
+        let options = ModelOptions::default();
+        let LoadedModel { model, files: read } = load_encoder(folder, options, &options.device.open()?)?;
         let has_pooler = read_pretrained_tensors(folder)?.keys().any(|name| name.contains(POOLER));
         let form = Form { weight_type: how.weight_type, has_pooler };
         let unfinished = begin(files, target, card)?;

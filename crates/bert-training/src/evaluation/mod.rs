@@ -14,7 +14,7 @@ pub mod top_k;
 use std::path::PathBuf;
 
 use bert_data::{DataSet, Nsp};
-use bert_inference::compute::host_tensors::values;
+use bert_inference::compute::host_tensors::read;
 use bert_inference::compute::stop_flag::StopFlag;
 use bert_model::{BertForPreTraining, PretrainingInput, cross_entropy};
 use burn::tensor::{Device, Int, Tensor};
@@ -165,9 +165,9 @@ pub(crate) fn evaluate_in(
         let mut words = Vec::new();
         let starts = (group.rank() as u64 * size..instances).step_by(group.ranks() * batches.size);
         for start in starts.take_while(|_| !group.holds_error()) {
-            stop.check().map_err(|stopped| Error::stopped(stopped, group.step()))?;
+            stop.check().map_err(|error| Error::after_step(error, group.step()))?;
             let batch = loader.stored(start, instances.min(start + size))?;
-            words.extend(sums_of_batch(model, &batch, &data, device).to_words());
+            words.extend(sums_of_batch(model, &batch, &data, device)?.to_words());
         }
         Ok(words)
     };
@@ -192,16 +192,16 @@ fn sums_of_batch(
     batch: &PretrainingBatch,
     data: &DataSet,
     device: &Device,
-) -> EvaluationSums {
+) -> Result<EvaluationSums, Error> {
     let targets = batch.targets(device);
     let part =
-        evaluate_batch(model, batch.input(device), targets.masked_lm_ids, targets.next_sentence_labels);
+        evaluate_batch(model, batch.input(device), targets.masked_lm_ids, targets.next_sentence_labels)?;
     let characters = batch.masked_lm_ids.iter().map(|&id| data.vocabulary().characters(id as u32));
-    EvaluationSums {
+    Ok(EvaluationSums {
         masked_characters: characters.sum::<usize>() as u64,
         random_next: batch.next_sentence_labels.iter().sum::<i32>() as f64,
         ..part
-    }
+    })
 }
 
 /// Sums over the batches of an evaluation: losses and numbers of correct predictions, not yet divided.
@@ -289,12 +289,15 @@ impl EvaluationSums {
 }
 
 /// Returns the sums over one batch. `masked_characters` and `random_next`, which do not depend on the model, are 0.
+///
+/// # Errors
+/// [`DeviceFailed`](bert_inference::Error::DeviceFailed).
 pub fn evaluate_batch(
     model: &BertForPreTraining,
     input: PretrainingInput,
     masked_lm_ids: Tensor<1, Int>,
     next_sentence_labels: Tensor<1, Int>,
-) -> EvaluationSums {
+) -> Result<EvaluationSums, bert_inference::Error> {
     let [predictions] = masked_lm_ids.dims();
     let [instances] = next_sentence_labels.dims();
     let scores = model.scores(input, masked_lm_ids);
@@ -308,10 +311,10 @@ pub fn evaluate_batch(
     if predictions > 0 {
         all.extend([scores.masked_lm_nll, scores.masked_lm_correct]);
     }
-    let all = values(Tensor::cat(all, 0));
+    let all = read(Tensor::cat(all, 0))?;
     let (labels, words) = all.split_at(2 * instances);
     let sum = |values: &[f32]| values.iter().map(|&value| f64::from(value)).sum();
-    EvaluationSums {
+    Ok(EvaluationSums {
         instances: instances as u64,
         predictions: predictions as u64,
         masked_lm_loss: sum(&words[..predictions]),
@@ -319,5 +322,5 @@ pub fn evaluate_batch(
         next_sentence_loss: sum(&labels[..instances]),
         next_sentence_correct: sum(&labels[instances..]),
         ..EvaluationSums::default()
-    }
+    })
 }

@@ -3,7 +3,7 @@
 //! [`crate::evaluation`] computes only top-1 accuracy: its kernel frees the logits of a block of the vocabulary as soon
 //! as possible. This module keeps all logits of a batch in memory, `[masked tokens, vocabulary]`.
 
-use bert_inference::compute::host_tensors::values;
+use bert_inference::compute::host_tensors::read;
 use bert_model::{BertForPreTraining, Mode};
 use burn::tensor::Device;
 use rayon::prelude::*;
@@ -34,7 +34,7 @@ pub fn top_k_accuracy(
         }
         let logits = model.forward(batch.input(device), Mode::Eval).prediction_logits; // [n, vocab]
         let [_, vocab] = logits.dims();
-        let logits = values(logits);
+        let logits = read(logits)?;
         let rows = logits.par_chunks(vocab).zip(&batch.masked_lm_ids);
         found += rows.filter(|(logits, label)| rank(logits, **label as usize) < k).count();
         all += batch.masked_lm_ids.len();

@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use bert_inference::fill_mask::MaskFiller;
 use bert_inference::model_dir::builtin_model;
-use bert_inference::{DEVICE_HELP, DeviceName, EncodingLength, Error, PairAccuracy, ScoredPair};
+use bert_inference::{
+    DEVICE_HELP, DeviceName, EncodingLength, Error, ModelOptions, PairAccuracy, ScoredPair,
+};
 use bert_task_files::{NewTexts, TextColumns};
 use bert_tasks::Truncation;
 use bert_text::table::TextFormat;
@@ -89,7 +91,9 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     }
     let files = files(&args.input)?;
     let folder = model_folder(&args.checkpoint)?;
-    let filler = MaskFiller::open(&folder, args.max_seq_length, selected_device(args.device)?)?;
+    let device = selected_device(args.device)?;
+    let options = ModelOptions::default().with_max_length(args.max_seq_length).with_device(device);
+    let filler = MaskFiller::open(&folder, options)?;
     let EncodingLength { tokens, remark } = filler.length();
     remark.iter().for_each(print_warning);
     let mut truncation = Truncation::default();

@@ -98,12 +98,11 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         return Err(Error::Configuration { flag: "columns", reason }.into());
     }
     let input = args.input.as_deref().map(|input| args.new_texts(input)).transpose()?;
-    let options = ModelOptions {
-        encoder: encoder.as_deref(),
-        max_length: args.max_seq_length,
-        precision: args.precision,
-        device: selected_device(args.device)?,
-    };
+    let options = ModelOptions::default()
+        .with_encoder(encoder.as_deref())
+        .with_max_length(args.max_seq_length)
+        .with_precision(args.precision)
+        .with_device(selected_device(args.device)?);
     let predictor = if args.all_seeds {
         Predictor::open_seeds(&args.checkpoint, options)?
     } else {

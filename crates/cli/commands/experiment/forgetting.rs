@@ -282,11 +282,8 @@ fn masked_lm(folder: &Path, text: &Path) -> anyhow::Result<MaskedLmScores> {
 /// Returns the scores of a classifier on the dev set of a fine-tuning.
 fn dev_scores(model: &Path, config: &FinetuneConfig) -> anyhow::Result<Scores> {
     let task = &config.task;
-    let options = ModelOptions {
-        max_length: config.max_seq_length,
-        device: config.compute.device,
-        ..ModelOptions::default()
-    };
+    let options =
+        ModelOptions::default().with_max_length(config.max_seq_length).with_device(config.compute.device);
     let classifier = Classifier::open(model, options)?;
     let data = config.data.as_deref().context("a data folder")?;
     let dev = find_split(task, data, Split::Dev).map_err(bert_inference::Error::from)?;

@@ -2,8 +2,7 @@
 
 use anyhow::Context;
 use bert_finetuning::{FinetuneConfig, FinetuneReport};
-use bert_inference::{Error, InputText, StopFlag};
-use bert_inference::{Prober, Replacement};
+use bert_inference::{Error, InputText, ModelOptions, Prober, Replacement, StopFlag};
 use bert_task_files::find_split;
 use bert_tasks::{Example, Metric, Split, Statistics};
 use maud::html;
@@ -149,7 +148,8 @@ fn pairs(experiment: &Experiment) -> Vec<(String, String)> {
 
 /// Replaces a word wherever it occurs in the dev set of a fine-tuning. Leaves out texts that would get too long.
 fn effect(config: &FinetuneConfig, word: &str, replaced_by: &str) -> anyhow::Result<Effect> {
-    let prober = Prober::open(&config.output.join("model"), None, config.compute.device)?;
+    let options = ModelOptions::default().with_device(config.compute.device);
+    let prober = Prober::open(&config.output.join("model"), options)?;
     let data = config.data.as_deref().context("a data folder")?;
     let dev = find_split(&config.task, data, Split::Dev).map_err(bert_inference::Error::from)?;
     let examples = read_labelled(config, &dev.path)?;

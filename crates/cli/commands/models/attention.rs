@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
+use bert_inference::Error;
 use bert_inference::model_dir::builtin_model;
-use bert_inference::{Attention, AttentionOptions, NamedAttention};
-use bert_inference::{DeviceName, Error};
+use bert_inference::{Attention, AttentionOptions, ModelOptions, NamedAttention};
 use bert_reports::attention_page::attention_page;
 use bert_reports::tables::write_attention_parquet;
 use clap::Args as ClapArgs;
@@ -100,13 +100,11 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let folders = paths.iter().map(|path| tuned_folder(path)).collect::<anyhow::Result<Vec<PathBuf>>>()?;
     let page = args.overwrite.output(&args.output)?;
     let table = args.parquet.as_deref().map(|path| args.overwrite.output(path)).transpose()?;
-    let options = AttentionOptions {
-        encoder: encoder.as_deref(),
-        max_length: args.max_seq_length,
-        layers: args.layers.clone(),
-        heads: args.heads.clone(),
-        device: DeviceName::default(),
-    };
+    let model = ModelOptions::default().with_encoder(encoder.as_deref()).with_max_length(args.max_seq_length);
+    let options = AttentionOptions::default()
+        .with_model(model)
+        .with_layers(args.layers.clone())
+        .with_heads(args.heads.clone());
     let read = |folder: &PathBuf| Ok(Attention::from_model(folder, text_or_pair(&args.text), &options)?);
     let attentions = folders.iter().map(read).collect::<anyhow::Result<Vec<Attention>>>()?;
     let names: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use bert_inference::model_dir::builtin_model;
 use bert_inference::{DEVICE_HELP, DeviceName, Error};
-use bert_inference::{Extractor, Pooling, all_layers, write_json_lines};
+use bert_inference::{Extractor, ModelOptions, Pooling, write_json_lines};
 use bert_reports::tables::write_features_parquet;
 use bert_task_files::TextLines;
 use clap::{Args as ClapArgs, ValueEnum};
@@ -118,14 +118,17 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     }
     let output = args.output.as_deref().map(|path| args.overwrite.output(path)).transpose()?;
     let folder = model_folder(&args.checkpoint)?;
-    if args.layers.contains(&Layer::All) {
-        layers = all_layers(&folder)?;
-    }
-    if args.pooling.is_some() && layers.is_empty() {
+    if args.pooling.is_some() && args.layers.is_empty() {
         layers = vec![-1];
     }
-    let mut extractor =
-        Extractor::open(&folder, &layers, args.max_seq_length, selected_device(args.device)?)?;
+    let device = selected_device(args.device)?;
+    let options = ModelOptions::default().with_max_length(args.max_seq_length).with_device(device);
+    let mut extractor = Extractor::open(&folder, options)?;
+    extractor = if args.layers.contains(&Layer::All) {
+        extractor.with_all_layers()
+    } else {
+        extractor.with_layers(&layers)?
+    };
     extractor = match args.pooling {
         None => extractor,
         Some(PoolingChoice::Mean) => extractor.with_pooling(Pooling::Mean),

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use anyhow::bail;
 use bert_inference::fill_mask::{FilledMask, MaskFiller};
 use bert_inference::model_dir::builtin_model;
-use bert_inference::{DEVICE_HELP, DeviceName, EncodingLength};
+use bert_inference::{DEVICE_HELP, DeviceName, EncodingLength, ModelOptions};
 use clap::Args as ClapArgs;
 use serde::Serialize;
 
@@ -52,7 +52,9 @@ pub struct Args {
 pub fn run(args: &Args) -> anyhow::Result<()> {
     args.threads.start_pool();
     let folder = model_folder(&args.checkpoint)?;
-    let filler = MaskFiller::open(&folder, args.max_seq_length, selected_device(args.device)?)?;
+    let device = selected_device(args.device)?;
+    let options = ModelOptions::default().with_max_length(args.max_seq_length).with_device(device);
+    let filler = MaskFiller::open(&folder, options)?;
     let EncodingLength { tokens, remark } = filler.length();
     remark.iter().for_each(print_warning);
     let text = text_or_pair(&args.text);

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use bert_inference::model_dir::builtin_model;
-use bert_inference::{DEVICE_HELP, DeviceName, NeighbourSearch, Neighbours};
+use bert_inference::{DEVICE_HELP, DeviceName, ModelOptions, NeighbourSearch, Neighbours};
 use bert_task_files::TextLines;
 use clap::Args as ClapArgs;
 use serde::Serialize;
@@ -67,11 +67,11 @@ struct ModelNeighbours {
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     args.threads.start_pool();
-    let device = selected_device(args.device)?;
+    let options = ModelOptions::default().with_device(selected_device(args.device)?);
     let models = args.checkpoint.iter().map(|checkpoint| {
         let folder = model_folder(checkpoint)?;
         let search = match &args.input {
-            Some(input) => NeighbourSearch::among_texts(&folder, &TextLines::trimmed(input), device)?,
+            Some(input) => NeighbourSearch::among_texts(&folder, &TextLines::trimmed(input), options)?,
             None => NeighbourSearch::among_words(&folder)?,
         };
         let queries = args.queries.iter().map(|query| search.nearest(query, args.top_k));

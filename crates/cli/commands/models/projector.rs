@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use bert_inference::model_dir::builtin_model;
-use bert_inference::{DeviceName, Embeddings, Extractor};
+use bert_inference::{Embeddings, Extractor, ModelOptions};
 use bert_reports::projector_page::projector_page;
 use bert_task_files::TextLines;
 use clap::Args as ClapArgs;
@@ -81,7 +81,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let tensors = tensors.transpose()?;
     let embeddings = match &args.input {
         Some(input) => {
-            let extractor = Extractor::open(&folder, &[-1], None, DeviceName::default())?;
+            let extractor = Extractor::open(&folder, ModelOptions::default())?;
             Embeddings::from_texts(&extractor.with_sentence_pooling()?, &TextLines::trimmed(input))?
         }
         None => Embeddings::from_vocabulary(&folder)?.words(args.words),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::mem;
 
-use bert_inference::compute::stop_flag::{StopFlag, StopRequested};
+use bert_inference::compute::stop_flag::StopFlag;
 use bert_tasks::Scores;
 use bert_training::Error;
 use bert_training::evaluation::forgetting::encoder_of;
@@ -26,19 +26,19 @@ impl<T: FinetuneTask, M: Module> Training<'_, T, M> {
     /// Scores the model on every task after an epoch, if needed, and records the epoch.
     ///
     /// # Errors
-    /// [`StopRequested`] when a stop is requested before all scores are known; nothing is recorded then.
+    /// [`Stopped`](bert_inference::Error::Stopped) when a stop is requested before all scores are known; nothing is recorded then.
     pub(super) fn end_epoch(
         &mut self,
         model: &M,
         stop: &StopFlag,
         on_event: &mut dyn FnMut(FinetuneEvent),
-    ) -> Result<(), StopRequested> {
+    ) -> Result<(), bert_inference::Error> {
         let is_scored =
             self.draw.is_some() || self.is_last_step() || self.settings.config.select == Selection::Best;
         let model = model.clone().valid();
         let score = |number: usize| self.scored(number, &model, stop);
         let scored = (0..self.tasks.len()).map(|number| is_scored.then(|| score(number)).transpose());
-        let scored = scored.collect::<Result<Vec<_>, StopRequested>>()?;
+        let scored = scored.collect::<Result<Vec<_>, bert_inference::Error>>()?;
         for (number, scored) in scored.into_iter().enumerate() {
             self.record(number, scored, on_event);
         }
@@ -51,7 +51,12 @@ impl<T: FinetuneTask, M: Module> Training<'_, T, M> {
     }
 
     /// Returns the model of a task, scored on the part that selects states.
-    fn scored(&self, number: usize, model: &M, stop: &StopFlag) -> Result<ScoredModel<T>, StopRequested> {
+    fn scored(
+        &self,
+        number: usize,
+        model: &M,
+        stop: &StopFlag,
+    ) -> Result<ScoredModel<T>, bert_inference::Error> {
         let task = self.tasks[number].task;
         let model = (self.task_model)(model, number);
         ScoredModel::new(task, model, self.epochs_of_task(number), task.selection_part(), stop)
@@ -143,13 +148,13 @@ impl<T: FinetuneTask, M: Module> Training<'_, T, M> {
     /// Scores a task's best model, or its last with several tasks, on every labelled part.
     ///
     /// # Errors
-    /// [`StopRequested`] when a stop is requested before all scores are known.
+    /// [`Stopped`](bert_inference::Error::Stopped) when a stop is requested before all scores are known.
     pub(crate) fn finish(
         &self,
         number: usize,
         model: &M,
         stop: &StopFlag,
-    ) -> Result<FinishedRun<T>, StopRequested> {
+    ) -> Result<FinishedRun<T>, bert_inference::Error> {
         let task = self.tasks[number].task;
         let ScoredModel { model, scored, epoch } = match &self.best {
             Some(best) => best.clone(),
@@ -164,7 +169,7 @@ impl<T: FinetuneTask, M: Module> Training<'_, T, M> {
         let confusion = task.confusion(&answers);
         let calibration = task.calibration(&answers);
         let mut answers = BTreeMap::from([(Part::Dev, answers)]);
-        let mut score = |part: Part| -> Result<Option<Scores>, StopRequested> {
+        let mut score = |part: Part| -> Result<Option<Scores>, bert_inference::Error> {
             if !task.has(part) {
                 return Ok(None);
             }

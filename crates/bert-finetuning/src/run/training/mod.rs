@@ -2,7 +2,7 @@
 
 mod epochs;
 
-use bert_inference::compute::stop_flag::{StopFlag, StopRequested};
+use bert_inference::compute::stop_flag::StopFlag;
 use bert_inference::model_dir::resolved::Resolved;
 use bert_model::Mode;
 use bert_training::Error;
@@ -116,14 +116,14 @@ impl<'a, T: FinetuneTask, M: Module> Training<'a, T, M> {
             let shape = (self.task_model)(&restored.state.model, 0);
             if let Some(best) = restored.best_model(shape)? {
                 let best = ScoredModel::new(first, best, epoch, first.selection_part(), stop);
-                self.best = Some(best.map_err(|stopped| Error::stopped(stopped, done))?);
+                self.best = Some(best.map_err(|error| Error::after_step(error, done))?);
             }
         }
         let RestoredState { state, .. } = restored;
         let model = state.model.clone().valid();
         for (number, trained) in self.tasks.iter_mut().enumerate() {
             let frozen = trained.task.frozen_outputs(&(self.task_model)(&model, number), stop);
-            trained.frozen = frozen.map_err(|stopped| Error::stopped(stopped, done))?;
+            trained.frozen = frozen.map_err(|error| Error::after_step(error, done))?;
         }
         Ok(state)
     }
@@ -224,16 +224,18 @@ impl<'a, T: FinetuneTask, M: Module> Training<'a, T, M> {
         RunSnapshot { progress: &self.progress, state, best }
     }
 
-    /// Writes a checkpoint after an evaluation was stopped, and returns the error of the stop.
+    /// Writes a checkpoint if an evaluation was stopped, and returns the error of the evaluation.
     pub(crate) fn pause<R>(
         &self,
-        stopped: StopRequested,
+        error: bert_inference::Error,
         state: &TrainState<M>,
         saved: &mut SavedRun<'_>,
         stop: &StopFlag,
     ) -> Result<R, Error> {
-        saved.pause(stop, true, self.snapshot(state))?;
-        Err(Error::stopped(stopped, self.progress.step))
+        if matches!(error, bert_inference::Error::Stopped { .. }) {
+            saved.pause(stop, true, self.snapshot(state))?;
+        }
+        Err(Error::after_step(error, self.progress.step))
     }
 }
 

@@ -5,7 +5,7 @@ mod changes;
 mod saliency;
 mod seeds;
 
-use bert_inference::Prober;
+use bert_inference::{ModelOptions, Prober};
 
 pub use crate::commands::evaluation::probe::args::Args;
 use crate::commands::evaluation::probe::changes::Probes;
@@ -23,7 +23,9 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         return probe_seeds(args, encoder.as_deref());
     }
     let folder = tuned_folder(&args.checkpoint)?;
-    let prober = Prober::open(&folder, encoder.as_deref(), selected_device(args.device)?)?;
+    let device = selected_device(args.device)?;
+    let options = ModelOptions::default().with_encoder(encoder.as_deref()).with_device(device);
+    let prober = Prober::open(&folder, options)?;
     if args.saliency {
         return show_saliency(args, &prober);
     }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use bert_inference::model_dir::seed_models::{SeedModel, seed_models};
-use bert_inference::{Error, Prober};
+use bert_inference::{Error, ModelOptions, Prober};
 use bert_tasks::Statistics;
 use serde::Serialize;
 
@@ -35,9 +35,9 @@ pub(super) fn probe_seeds(args: &Args, encoder: Option<&Path>) -> anyhow::Result
         return Err(Error::Configuration { flag: "input", reason }.into());
     }
     let models = seed_models(&args.checkpoint)?;
-    let device = selected_device(args.device)?;
+    let options = ModelOptions::default().with_encoder(encoder).with_device(selected_device(args.device)?);
     let probe = |SeedModel { seed, folder }: SeedModel| {
-        let prober = Prober::open(&folder, encoder, device)?;
+        let prober = Prober::open(&folder, options)?;
         Ok(ProbedSeed { seed, probes: Probes::new(args, &folder, &prober)? })
     };
     let seeds = models.into_iter().map(probe).collect::<anyhow::Result<Vec<_>>>()?;
