@@ -1,6 +1,6 @@
 //! `finetune --adapter`: the trained weights, the files written, and that these files reproduce the scored model.
 
-use bert_inference::DeviceName;
+use bert_inference::{DeviceName, StopFlag};
 use bert_inference::encoding::classifier::predict;
 use bert_inference::encoding::examples::Features;
 use bert_inference::encoding::model_tokenizer::ModelTokenizer;
@@ -36,7 +36,8 @@ fn probabilities(folder: &Folder, adapter: &str) -> String {
     let text = ModelTokenizer::from_vocabulary(&folder.at(adapter), Default::default())
         .expect("the tokenizer's files");
     let features = Features::new(&examples, &text.tokenizer, &text.vocabulary, 48);
-    let rows = predict(&model, &features, task.spec().kind, &device.autodiff());
+    let rows = predict(&model, &features, task.spec().kind, &device.autodiff(), &StopFlag::new());
+    let rows = rows.expect("the device works");
     rows.iter().map(|row| format!("{}\t{}\n", row[0], row[1])).collect()
 }
 

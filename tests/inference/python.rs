@@ -8,7 +8,7 @@
 
 use std::process::Command;
 
-use bert_inference::DeviceName;
+use bert_inference::{DeviceName, StopFlag};
 use bert_inference::encoding::classifier::predict;
 use bert_inference::encoding::examples::Features;
 use bert_inference::encoding::model_tokenizer::ModelTokenizer;
@@ -262,7 +262,8 @@ fn lora_folders_round_trip_with_peft() {
     let text = ModelTokenizer::from_vocabulary(&folder.at("whole"), Default::default())
         .expect("the tokenizer's files");
     let features = Features::new(&examples[..1], &text.tokenizer, &text.vocabulary, 48);
-    let ours = predict(&model, &features, task.spec().kind, &device.autodiff());
+    let ours = predict(&model, &features, task.spec().kind, &device.autodiff(), &StopFlag::new());
+    let ours = ours.expect("the device works");
     close(&message["classes"][1], &ours[0].iter().map(|&p| f64::from(p)).collect::<Vec<f64>>());
 }
 

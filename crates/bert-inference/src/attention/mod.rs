@@ -8,7 +8,6 @@ use bert_model::BertConfig;
 use bert_tasks::EncodedPair;
 use bert_tasks::InputText;
 use bert_tokenization::Vocabulary;
-use burn::tensor::Device;
 use serde::ser::{Serialize, SerializeStruct, Serializer};
 
 use crate::compute::host_tensors::read;

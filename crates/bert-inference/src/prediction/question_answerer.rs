@@ -55,8 +55,11 @@ impl Answerer {
         Ok(Self { finetuned, windows, answers })
     }
 
-    /// Answers questions (`text_a`) on texts (`text_b`).
-    pub fn answer(&self, path: &Path, examples: &[Example]) -> Result<Vec<TextAnswer>, TaskError> {
+    /// Returns the answers to questions (`text_a`) on texts (`text_b`).
+    ///
+    /// # Errors
+    /// [`Error::Task`] for a question without a text, with `path` and its line; [`Error::DeviceFailed`].
+    pub fn answer(&self, path: &Path, examples: &[Example]) -> Result<Vec<TextAnswer>, Error> {
         let question = |example: &Example| match &example.text_b {
             Some(context) => Ok(Question {
                 id: example.index.clone(),
@@ -69,7 +72,7 @@ impl Answerer {
                 let expected = "the text that contains the answer to the question";
                 let problem =
                     TaskProblem::WrongValue { column: "text_b".to_string(), found: "missing", expected };
-                Err(problem.at_line(path, line_of(example)))
+                Err(TaskError::from(problem.at_line(path, line_of(example))))
             }
         };
         let questions = examples.iter().map(question).collect::<Result<Vec<Question>, _>>()?;

@@ -79,13 +79,16 @@ impl Tagger {
     }
 
     /// Returns the tags of texts.
-    pub fn answer(&self, path: &Path, examples: &[Example]) -> Result<Vec<TaggedText>, TaskError> {
+    ///
+    /// # Errors
+    /// [`Error::Task`] for a pair, with `path` and its line; [`Error::DeviceFailed`].
+    pub fn answer(&self, path: &Path, examples: &[Example]) -> Result<Vec<TaggedText>, Error> {
         if let Some(pair) = examples.iter().find(|example| example.text_b.is_some()) {
             let column = "text_b".to_string();
             let found = "a second text";
             let problem =
                 TaskProblem::WrongValue { column, found, expected: "one text, whose words are tagged" };
-            return Err(problem.at_line(path, line_of(pair)).into());
+            return Err(TaskError::from(problem.at_line(path, line_of(pair))).into());
         }
         let sentence = |example: &Example| Sentence {
             words: example.text_a.split_whitespace().map(String::from).collect(),

@@ -139,7 +139,9 @@ impl Prober {
             let is_target = matches!(kind, TargetKind::Word { position, .. } if range.contains(&position));
             let is_mask = encoded.input_ids[range.clone()].contains(&vocabulary.mask_id());
             let leave_one_out = (!is_target && !is_mask)
-                .then(|| Ok(before - self.value(&with_ids_at(encoded, range.clone(), &[]), kind)?))
+                .then(|| {
+                    Ok::<f32, Error>(before - self.value(&with_ids_at(encoded, range.clone(), &[]), kind)?)
+                })
                 .transpose()?;
             Ok(WordSaliency {
                 position: at + 1,
