@@ -1,6 +1,6 @@
 //! Defines the events that a fine-tuning reports to its caller while it runs.
 
-use bert_inference::compute::device::DeviceName;
+use bert_inference::DeviceName;
 use bert_tasks::{Scores, Task};
 use bert_training::evaluation::forgetting::MaskedLmScores;
 use bert_training::initialization::log_bilinear::CountingEvent;

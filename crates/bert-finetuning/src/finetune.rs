@@ -3,10 +3,10 @@
 use std::borrow::Cow;
 use std::path::Path;
 
+use bert_inference::StopFlag;
 use bert_inference::compute::compute_args::ComputeArgs;
 use bert_inference::compute::memory;
 use bert_inference::compute::memory::StepShape;
-use bert_inference::compute::stop_flag::StopFlag;
 use bert_inference::model_dir::json_file::exists;
 use bert_model::{BertConfig, BertForMultipleChoice, BertForSequenceClassification, BertWithFeatureHead};
 use bert_storage::Locate;

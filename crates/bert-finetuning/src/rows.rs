@@ -7,7 +7,7 @@ use crate::data::training_rows::TrainingRows;
 use crate::events::FinetuneEvent;
 use crate::finetune::{Action, Source, with_task};
 use crate::output::report::FinetuneReport;
-use bert_inference::compute::stop_flag::StopFlag;
+use bert_inference::StopFlag;
 use bert_training::{Error, check};
 
 /// The value of `data` in the report of a fine-tuning on rows.

@@ -3,8 +3,7 @@
 use std::path::Path;
 
 use bert_model::{BertConfig, BertForPreTraining, Mode, PretrainingInput};
-use bert_tasks::EncodedPair;
-use bert_tasks::InputText;
+use bert_tasks::{EncodedPair, InputText};
 use burn::tensor::{Device, activation};
 use serde::Serialize;
 

@@ -6,13 +6,12 @@
 use std::time::Instant;
 
 use bert_kernels::attention::attention;
-use bert_kernels::dense;
 use bert_kernels::embeddings::{Tables, embeddings};
 use bert_kernels::gelu::{Gelu, bias_gelu};
 use bert_kernels::layer_norm::residual_layer_norm;
 use bert_kernels::masked_lm_loss::masked_lm_nll;
 use bert_kernels::self_attention::{Projection, QkvProjections, self_attention};
-use bert_kernels::{Compute, Dropout, Kernels, adamw};
+use bert_kernels::{Compute, Dropout, Kernels, adamw, dense};
 use burn::tensor::{Device, Distribution, Int, Tensor, TensorData};
 use rayon::prelude::*;
 

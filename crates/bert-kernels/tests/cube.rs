@@ -6,15 +6,13 @@
 
 use bert_kernels::adamw::{self, AdamW, State};
 use bert_kernels::attention::attention;
-use bert_kernels::dense;
-use bert_kernels::dropout;
 use bert_kernels::embeddings::{Tables, embeddings, gather};
 use bert_kernels::feed_forward::feed_forward;
 use bert_kernels::gelu::{Gelu, bias_gelu};
 use bert_kernels::layer_norm::{layer_norm, residual_layer_norm};
 use bert_kernels::masked_lm_loss::masked_lm_nll;
 use bert_kernels::self_attention::{Projection, QkvProjections, self_attention};
-use bert_kernels::{Compute, Dropout, Kernels};
+use bert_kernels::{Compute, Dropout, Kernels, dense, dropout};
 use burn::tensor::{DType, Device, Int, Tensor, TensorData};
 
 /// Returns the tolerance for matrix products in f32: on CUDA their factors are rounded to TF32. Measured on an

@@ -4,13 +4,12 @@
 //! Every factor may have a relative error of 2^-8; the tolerances are a few times 2^-8, relative to the maximum
 //! element.
 
-use bert_kernels::dense;
 use bert_kernels::feed_forward::feed_forward;
 use bert_kernels::gelu::Gelu;
 use bert_kernels::masked_lm_loss::masked_lm_nll;
 use bert_kernels::self_attention::{Projection, QkvProjections, self_attention};
 use bert_kernels::{
-    Compute, Dropout, KernelContext, Kernels, PackedWeights, Precision, has_bf16_instructions,
+    Compute, Dropout, KernelContext, Kernels, PackedWeights, Precision, dense, has_bf16_instructions,
 };
 use burn::tensor::{DType, Device, Int, Tensor, TensorData};
 

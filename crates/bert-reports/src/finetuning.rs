@@ -2,8 +2,7 @@
 
 use std::path::Path;
 
-use bert_finetuning::config::grid::{CellReport, GridReport};
-use bert_finetuning::{EpochReport, FinetuneReport, FusionReport, RunReport};
+use bert_finetuning::{CellReport, EpochReport, FinetuneReport, FusionReport, GridReport, RunReport};
 use bert_pages::{
     Cell, Curve, Figure, Head, Line, chart, chart_page, figures, grouped, series_color, table, tiles, verdict,
 };

@@ -5,10 +5,7 @@
 //! (MNLI has 12 columns in train, 16 in dev, 10 in test) and small files with only the required columns. CoLA's train
 //! and dev have no header, and any other official file can be read without its header.
 
-use bert_tasks::Task;
-use bert_tasks::TaskProblem;
-use bert_tasks::{Columns, Kind};
-use bert_tasks::{Example, Label};
+use bert_tasks::{Columns, Example, Kind, Label, Task, TaskProblem};
 use bert_text::table::{ColumnLookup, ColumnPlace, find_column};
 
 use crate::missing_label::{LabelUse, is_missing_class};

@@ -35,10 +35,7 @@ pub use table::{
 use std::path::Path;
 
 use bert_storage::Locate;
-use bert_tasks::Kind;
-use bert_tasks::Task;
-use bert_tasks::{Example, Split, SplitFile};
-use bert_tasks::{TaskError, TaskProblem};
+use bert_tasks::{Example, Kind, Split, SplitFile, Task, TaskError, TaskProblem};
 
 use crate::glue_tsv::RowReader;
 use crate::lines::{exists, for_each_line};

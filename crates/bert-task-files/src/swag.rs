@@ -9,9 +9,7 @@ use bert_storage::Locate;
 use bert_text::table::{RowValues, TextFormat};
 
 use super::lines::open_table;
-use bert_tasks::Example;
-use bert_tasks::Task;
-use bert_tasks::{TaskError, TaskProblem};
+use bert_tasks::{Example, Task, TaskError, TaskProblem};
 
 use crate::glue_tsv::{check_column_count, column_index, label_of};
 use crate::lines::unreadable;

@@ -24,9 +24,8 @@ use std::sync::atomic::AtomicBool;
 
 use bert_storage::{Disk, FileSystem, StagedFolder, digest_bytes, on_disk};
 use bert_text::{each_file, same_text};
-use bert_tokenization::IdSpace;
-use bert_tokenization::Tokenizer;
 use bert_tokenization::chinese_words::ChineseSegmenter;
+use bert_tokenization::{IdSpace, Tokenizer};
 
 use crate::builder::bucket_rows::{BucketJob, BucketWorker};
 use crate::builder::memory::Tuning;

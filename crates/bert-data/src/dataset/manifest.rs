@@ -24,8 +24,7 @@ use std::path::{Path, PathBuf};
 use bert_storage::checksummed_json::{MAX_BYTES, checksummed_json, verify_checksum};
 use bert_storage::{StagedFolder, digest_bytes, digest_file, is_url, objects, read_limited, size};
 use bert_text::InputEntry;
-use bert_tokenization::IdSpace;
-use bert_tokenization::Vocabulary;
+use bert_tokenization::{IdSpace, Vocabulary};
 use serde::{Deserialize, Serialize};
 
 use crate::config::resolved::ResolvedConfig;

@@ -6,7 +6,8 @@
 
 use std::path::Path;
 
-use bert_tokenization::vocabulary::{Vocabulary, is_special_token};
+use bert_tokenization::Vocabulary;
+use bert_tokenization::vocabulary::is_special_token;
 
 use crate::config::{Layout, MAX_ROW_GROUPS, Nsp};
 use crate::dataset::manifest::{MANIFEST, Manifest, ShardEntry, check_equal};

@@ -8,8 +8,7 @@
 //! manifest of the data set. The reference masks only once, when it writes the data.
 
 use bert_random::{Domain, Stream};
-use bert_tokenization::IdSpace;
-use bert_tokenization::Vocabulary;
+use bert_tokenization::{IdSpace, Vocabulary};
 
 use crate::config::{Layout, Masking};
 use crate::dataset::manifest::Manifest;

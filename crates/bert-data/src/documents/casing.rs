@@ -10,10 +10,10 @@ use std::path::PathBuf;
 use bert_text::line_check::BadLines;
 use bert_text::table::InputReader;
 use bert_text::texts::{TextRules, each_text};
-use bert_tokenization::TokenizerFiles;
-use bert_tokenization::TokenizerSettings;
-use bert_tokenization::vocabulary::{Vocabulary, cased_words, is_special_token};
-use bert_tokenization::{Tokenizer, basic_tokens, without_accents};
+use bert_tokenization::vocabulary::{cased_words, is_special_token};
+use bert_tokenization::{
+    Tokenizer, TokenizerFiles, TokenizerSettings, Vocabulary, basic_tokens, without_accents,
+};
 
 use crate::config::{BuildConfig, RandomMode};
 use crate::documents::marks::{LostMarks, Marks, marks};

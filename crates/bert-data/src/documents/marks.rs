@@ -12,8 +12,7 @@ use bert_text::line_check::BadLines;
 use bert_text::table::InputReader;
 use bert_text::texts::{TextRules, each_text};
 use bert_text::{Format, Reading};
-use bert_tokenization::TokenizerSettings;
-use bert_tokenization::basic_tokens;
+use bert_tokenization::{TokenizerSettings, basic_tokens};
 
 use crate::error::Result;
 

@@ -2,11 +2,10 @@
 
 use std::path::Path;
 
-use bert_text::Reading;
-use bert_text::TEXT_COLUMN;
 use bert_text::line_check::BadLines;
 use bert_text::table::InputReader;
 use bert_text::texts::{TextRules, each_text};
+use bert_text::{Reading, TEXT_COLUMN};
 
 use crate::error::Result;
 

@@ -5,8 +5,7 @@
 
 use std::ops::Range;
 
-use bert_tokenization::Tokenizer;
-use bert_tokenization::{TokenId, Vocabulary};
+use bert_tokenization::{TokenId, Tokenizer, Vocabulary};
 use serde::Serialize;
 
 use crate::config::predictions::number_to_predict;

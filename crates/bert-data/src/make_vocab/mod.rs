@@ -30,9 +30,8 @@ use bert_text::table::recognized;
 use bert_text::texts::each_text;
 use bert_text::threads::pool;
 use bert_text::{BLOCK, Block, files_to_read, first_duplicate};
-use bert_tokenization::TokenizerSettings;
-use bert_tokenization::vocabulary::{SPECIAL, Vocabulary};
-use bert_tokenization::{Tokenizer, basic_tokens};
+use bert_tokenization::vocabulary::SPECIAL;
+use bert_tokenization::{Tokenizer, TokenizerSettings, Vocabulary, basic_tokens};
 use merges::CONTINUES;
 use word_counts::WordCounts;
 

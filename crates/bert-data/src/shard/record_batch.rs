@@ -16,8 +16,7 @@ use crate::shard::row::{Row, ShardRows, check_row};
 use crate::shard::schema::{
     COLUMNS, ListColumn, first_null, hf_schema, int32, list_array, marks_of, schema, with_marks,
 };
-use bert_tokenization::IdSpace;
-use bert_tokenization::TokenId;
+use bert_tokenization::{IdSpace, TokenId};
 
 /// The columns in which rows are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,7 +1,6 @@
 //! Rows of training data in memory, column by column.
 
-use bert_tokenization::IdSpace;
-use bert_tokenization::TokenId;
+use bert_tokenization::{IdSpace, TokenId};
 use std::path::Path;
 
 use crate::error::{Locate, Result, RowProblem, ShardProblem};

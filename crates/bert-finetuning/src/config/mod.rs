@@ -21,7 +21,7 @@ use bert_inference::compute::help_groups::{HelpGroup, with_heading};
 use bert_inference::encoding::squad_args::SquadArgs;
 use bert_model::FeatureHeadKind;
 use bert_tasks::Task;
-use bert_training::initialization::InitializationChoice;
+use bert_training::InitializationChoice;
 use bert_training::optimizer::OptimizerConfig;
 use bert_training::optimizer::optimizer_args::OptimizerArgs;
 use serde::{Deserialize, Serialize};

@@ -2,9 +2,7 @@
 
 use std::collections::HashSet;
 
-use bert_tasks::Question;
-use bert_tasks::Sentence;
-use bert_tasks::{Example, Label};
+use bert_tasks::{Example, Label, Question, Sentence};
 use bert_training::Error;
 use serde::{Deserialize, Serialize};
 use twox_hash::XxHash3_64;

@@ -3,7 +3,7 @@
 use std::marker::PhantomData;
 use std::path::Path;
 
-use bert_inference::compute::stop_flag::StopFlag;
+use bert_inference::StopFlag;
 use bert_inference::encoding::classifier::{decide, predict};
 use bert_inference::encoding::examples::ClassificationBatch;
 use bert_model::{BertConfig, Mode, classification_loss, regression_loss};

@@ -13,7 +13,7 @@ pub(crate) mod question_answering;
 pub(crate) mod token_batch;
 pub(crate) mod token_classification;
 
-use bert_inference::compute::stop_flag::StopFlag;
+use bert_inference::StopFlag;
 use bert_model::{Architecture, BertConfig, Mode};
 use bert_tasks::Scores;
 use bert_tasks::statistics::{Calibration, SeedRun, SeedSummary};

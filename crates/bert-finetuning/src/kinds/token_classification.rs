@@ -4,15 +4,14 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::slice;
 
-use bert_inference::compute::stop_flag::StopFlag;
+use bert_inference::StopFlag;
 use bert_inference::encoding::sentences::EncodedSentences;
 use bert_model::{BertConfig, BertForTokenClassification, Mode, token_loss};
 use bert_storage::{Locate, digest_bytes};
 use bert_task_files::conll::read_sentences;
 use bert_tasks::decode::entities::{EntityCounts, score_entities};
 use bert_tasks::statistics::{Ratio, SeedRun, SeedSummary, ratio_interval};
-use bert_tasks::{Metric, Scores, TaskError, TaskProblem};
-use bert_tasks::{Sentence, is_entity_tag, tags_of};
+use bert_tasks::{Metric, Scores, Sentence, TaskError, TaskProblem, is_entity_tag, tags_of};
 use bert_training::Error;
 use burn::tensor::Tensor;
 

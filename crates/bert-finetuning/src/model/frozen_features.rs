@@ -1,7 +1,7 @@
 //! Computes the features of a frozen encoder once, for all epochs.
 
+use bert_inference::StopFlag;
 use bert_inference::compute::host_tensors::int_vector;
-use bert_inference::compute::stop_flag::StopFlag;
 use bert_inference::encoding::classifier::{ClassifierModel, EVAL_BATCH};
 use bert_inference::encoding::examples::Features;
 use bert_model::Mode;

@@ -6,7 +6,7 @@ pub(crate) mod selection;
 
 use std::path::PathBuf;
 
-use bert_inference::compute::stop_flag::StopFlag;
+use bert_inference::StopFlag;
 use bert_inference::model_dir::seed_models::seed_folder;
 use bert_storage::commit;
 use bert_tasks::statistics::{SeedRun, SeedSummary};

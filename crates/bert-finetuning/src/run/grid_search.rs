@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::path::Path;
 
-use bert_inference::compute::stop_flag::StopFlag;
+use bert_inference::StopFlag;
 use bert_model::BertConfig;
 use bert_training::Error;
 use bert_training::evaluation::forgetting::ForgettingTest;

@@ -15,8 +15,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use bert_inference::StopFlag;
 use bert_inference::compute::environment::environment_of_run;
-use bert_inference::compute::stop_flag::StopFlag;
 use bert_inference::model_dir::checkpoint::{Checkpoint, CheckpointFolder, ValidCheckpoint, read_optimizer};
 use bert_inference::model_dir::json_file::exists;
 use bert_inference::model_dir::retention::RetentionPolicy;

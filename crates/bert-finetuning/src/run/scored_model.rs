@@ -1,6 +1,6 @@
 //! A model with its scores, and the comparison of scores.
 
-use bert_inference::compute::stop_flag::StopFlag;
+use bert_inference::StopFlag;
 
 use crate::data::datasets::Part;
 use crate::kinds::{FinetuneTask, ScoredAnswers};

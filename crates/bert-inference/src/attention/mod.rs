@@ -5,8 +5,7 @@ mod words;
 use std::path::Path;
 
 use bert_model::BertConfig;
-use bert_tasks::EncodedPair;
-use bert_tasks::InputText;
+use bert_tasks::{EncodedPair, InputText};
 use bert_tokenization::Vocabulary;
 use serde::ser::{Serialize, SerializeStruct, Serializer};
 

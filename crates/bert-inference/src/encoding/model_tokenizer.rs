@@ -6,8 +6,7 @@
 use std::path::{Path, PathBuf};
 
 use bert_model::BertConfig;
-use bert_tasks::InputText;
-use bert_tasks::{EncodedPair, SpecialIds, encode_pair};
+use bert_tasks::{EncodedPair, InputText, SpecialIds, encode_pair};
 use bert_tokenization::{PartialSettings, Tokenizer, TokenizerFiles, TokenizerSettings, Vocabulary};
 use serde_json::Value;
 

@@ -4,8 +4,7 @@
 //! `transformers`. A word that the tokenizer reduces to nothing becomes one `[UNK]`, so that every word has a position.
 
 use bert_model::{BertForTokenClassification, Mode};
-use bert_tasks::EncodedPair;
-use bert_tasks::Sentence;
+use bert_tasks::{EncodedPair, Sentence};
 use bert_tokenization::{Tokenizer, Vocabulary};
 use burn::tensor::Device;
 

@@ -13,8 +13,7 @@ use std::io::Write;
 use std::path::Path;
 
 use bert_storage::Locate;
-use bert_tasks::InputText;
-use bert_tasks::{Example, Task, TextSource, Truncation, Window};
+use bert_tasks::{Example, InputText, Task, TextSource, Truncation, Window};
 use serde::Serialize;
 use serde_json::Value;
 

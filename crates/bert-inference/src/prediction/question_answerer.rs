@@ -4,10 +4,9 @@ use std::path::Path;
 
 use bert_model::{BertForQuestionAnswering, LoadPolicy};
 use bert_storage::Locate;
-use bert_tasks::Question;
 use bert_tasks::decode::answer_spans::AnswerSettings;
 use bert_tasks::encode::windows::WindowSettings;
-use bert_tasks::{Example, TaskError, TaskProblem};
+use bert_tasks::{Example, Question, TaskError, TaskProblem};
 use serde::Serialize;
 
 use crate::compute::stop_flag::StopFlag;

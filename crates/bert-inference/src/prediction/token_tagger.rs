@@ -4,10 +4,8 @@ use std::path::Path;
 
 use bert_model::{BertForTokenClassification, LoadPolicy};
 use bert_storage::Locate;
-use bert_tasks::Sentence;
 use bert_tasks::decode::entities::{Entity, entities};
-use bert_tasks::is_entity_tag;
-use bert_tasks::{Example, TaskError, TaskProblem};
+use bert_tasks::{Example, Sentence, TaskError, TaskProblem, is_entity_tag};
 use serde::Serialize;
 
 use crate::compute::stop_flag::StopFlag;

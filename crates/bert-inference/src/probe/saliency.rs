@@ -7,8 +7,7 @@
 use std::fmt;
 
 use bert_model::Mode;
-use bert_tasks::EncodedPair;
-use bert_tasks::InputText;
+use bert_tasks::{EncodedPair, InputText};
 use burn::module::Module;
 use burn::tensor::Tensor;
 use serde::Serialize;

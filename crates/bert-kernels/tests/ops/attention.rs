@@ -2,7 +2,7 @@
 
 use bert_kernels::Dropout;
 use bert_kernels::attention::{self, attention};
-use bert_kernels::dense::{self};
+use bert_kernels::dense;
 use bert_kernels::self_attention::{Projection, QkvProjections, self_attention};
 use burn::tensor::{DType, Tensor};
 

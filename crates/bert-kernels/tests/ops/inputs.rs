@@ -1,14 +1,13 @@
 //! Tests of all operations: inputs that are shared, views, checkpointed or NaN, and the composition of burn's own
 //! operations.
 
-use bert_kernels::Compute;
-use bert_kernels::Dropout;
 use bert_kernels::adamw::{self, AdamW};
 use bert_kernels::attention::attention;
 use bert_kernels::embeddings::{self, Tables, embeddings};
 use bert_kernels::gelu::{self, Gelu, bias_gelu};
 use bert_kernels::layer_norm::{self, layer_norm, residual_layer_norm};
 use bert_kernels::masked_lm_loss::{self, masked_lm_nll};
+use bert_kernels::{Compute, Dropout};
 use burn::tensor::{DType, Device, Int, Tensor, TensorData};
 
 use crate::common::{FUSED, close, host, ints, leaf, numbers};

@@ -6,11 +6,11 @@
 
 use std::path::Path;
 
-use bert_model::named_tensors_to_bytes;
 use bert_model::{
     AdapterConfig, AdapterMetadata, Architecture, BertConfig, BertForSequenceClassification, BottleneckForm,
     FolderTokenizer, Mode, NamedTensors, folder_sink, is_adapter_parameter, is_fusion_parameter,
-    map_parameters, read_adapter, read_fusion, read_safetensors, save_adapter, save_fusion, save_pretrained,
+    map_parameters, named_tensors_to_bytes, read_adapter, read_fusion, read_safetensors, save_adapter,
+    save_fusion, save_pretrained,
 };
 use burn::tensor::{Device, Tensor, TensorData};
 

@@ -3,11 +3,10 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use bert_model::AdapterFolder;
 use bert_model::{
-    AdapterConfig, AdapterMetadata, Architecture, BertConfig, BertForSequenceClassification, BottleneckForm,
-    Error, FolderTokenizer, Mode, NamedTensors, folder_sink, is_adapter_parameter, map_parameters,
-    read_adapter, read_safetensors, save_adapter, to_named_tensors,
+    AdapterConfig, AdapterFolder, AdapterMetadata, Architecture, BertConfig, BertForSequenceClassification,
+    BottleneckForm, Error, FolderTokenizer, Mode, NamedTensors, folder_sink, is_adapter_parameter,
+    map_parameters, read_adapter, read_safetensors, save_adapter, to_named_tensors,
 };
 use burn::tensor::{Device, Tensor, TensorData, activation};
 use serde_json::{Value, json};

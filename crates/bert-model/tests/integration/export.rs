@@ -5,11 +5,10 @@
 
 use std::path::Path;
 
-use bert_model::named_tensors_to_bytes;
 use bert_model::{
     Architecture, BertConfig, BertForPreTraining, BertForSequenceClassification, BertModel, FolderTokenizer,
-    LoadPolicy, Mode, PretrainingInput, folder_sink, load_named_tensors, read_pretrained_tensors,
-    save_pretrained, to_named_tensors,
+    LoadPolicy, Mode, PretrainingInput, folder_sink, load_named_tensors, named_tensors_to_bytes,
+    read_pretrained_tensors, save_pretrained, to_named_tensors,
 };
 use burn::tensor::{Int, Tensor};
 

@@ -5,9 +5,9 @@ use std::path::Path;
 use bert_model::{
     Architecture, BertConfig, BertForPreTraining, BertForSequenceClassification, Error, FolderTokenizer,
     LoadPolicy, NamedTensors, folder_sink, hf_name, load_named_tensors, load_pretrained, named_parameters,
-    named_tensors_from_bytes, save_pretrained, to_named_tensors, to_safetensors_bytes,
+    named_tensors_from_bytes, named_tensors_to_bf16_bytes, named_tensors_to_bytes, save_pretrained,
+    to_named_tensors, to_safetensors_bytes,
 };
-use bert_model::{named_tensors_to_bf16_bytes, named_tensors_to_bytes};
 use safetensors::tensor::{Dtype, TensorView, serialize};
 
 use crate::common::{device, golden_folder, small_config, small_model};

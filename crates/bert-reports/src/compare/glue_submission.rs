@@ -3,9 +3,8 @@
 use std::io::Write;
 use std::path::Path;
 
-use bert_inference::compute::device::DeviceName;
 use bert_inference::model_dir::json_file::exists;
-use bert_inference::{Answer, Classifier, ModelOptions};
+use bert_inference::{Answer, Classifier, DeviceName, ModelOptions};
 use bert_storage::write_atomic;
 use bert_task_files::{find_split, read_file};
 use bert_tasks::{Example, Label, Split, Task, TaskError, TaskProblem, write_predictions};

@@ -3,9 +3,8 @@
 use std::path::Path;
 
 use bert_data::make_vocab::{AddedPiece, ExtendedVocabulary};
-use bert_inference::ModelFiles;
-use bert_inference::compute::device::DeviceName;
 use bert_inference::model_dir::loaded_model::with_outputs;
+use bert_inference::{DeviceName, ModelFiles};
 use bert_model::{
     Architecture, BertConfig, BertModel, FolderContents, FolderTokenizer, NamedTensors, Snapshot,
     named_tensors_to_bytes, read_pretrained_tensors,

@@ -3,10 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use bert_data::PartialSettings;
-use bert_inference::compute::device::DeviceName;
 use bert_inference::encoding::model_tokenizer::ModelTokenizer;
 use bert_inference::model_dir::loaded_model::with_outputs;
-use bert_inference::{FolderProblem, ModelDescription};
+use bert_inference::{DeviceName, FolderProblem, ModelDescription};
 use bert_model::{
     Architecture, BertConfig, BertForPreTraining, FolderContents, LoadPolicy, NamedTensors, Snapshot,
     WEIGHTS, WeightsFiles, find_config, find_weights, load_named_tensors,

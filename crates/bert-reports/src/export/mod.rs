@@ -14,11 +14,10 @@ pub mod uses;
 use std::borrow::Cow;
 use std::path::Path;
 
-use bert_inference::compute::device::DeviceName;
 use bert_inference::encoding::model_tokenizer::ModelTokenizer;
 use bert_inference::model_dir::json_file::{exists, read_json};
 use bert_inference::model_dir::loaded_model::{LoadedModel, architecture, load_encoder, with_outputs};
-use bert_inference::{ModelDescription, ModelFiles, ModelOptions, Pooling};
+use bert_inference::{DeviceName, ModelDescription, ModelFiles, ModelOptions, Pooling};
 use bert_model::{
     Architecture, BertConfig, BertForPreTraining, DESCRIPTION, FolderContents, FolderTokenizer, NamedTensors,
     WEIGHTS, named_tensors_from_bytes, named_tensors_to_bf16_bytes, named_tensors_to_bytes,

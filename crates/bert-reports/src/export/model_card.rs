@@ -15,15 +15,14 @@ use bert_inference::model_dir::checkpoint::{MARKER, STATE, TrainerState};
 use bert_inference::model_dir::json_file::{exists, read_record};
 use bert_inference::model_dir::model_folder::present_folder;
 use bert_model::BertConfig;
-use bert_training::Error;
 use bert_training::evaluation::{Evaluation, EvaluationRecord};
-use bert_training::initialization::InitializationChoice;
 use bert_training::pretrain::StepTiming;
 use bert_training::pretrain::best_and_average::EVALUATION;
 use bert_training::pretrain::run_file::{RunFile, RunIdentity, RunPaths};
 use bert_training::pretrain::shared_text::SharedText;
 use bert_training::run_dir::identity::RUN;
 use bert_training::run_dir::metrics_log::records;
+use bert_training::{Error, InitializationChoice};
 
 /// The run that wrote a model folder.
 struct Origin {

@@ -65,7 +65,7 @@ mod tests {
     };
 
     use super::*;
-    use bert_inference::compute::device::DeviceName;
+    use bert_inference::DeviceName;
 
     fn saved<M: Architecture>(config: &BertConfig, seed: u64) -> tempfile::TempDir {
         let folder = tempfile::tempdir().unwrap();

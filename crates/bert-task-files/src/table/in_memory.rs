@@ -7,9 +7,7 @@ use bert_storage::Locate;
 use super::normalize_label::normalize_label;
 use super::rows::{Row, RowRules};
 use super::{TableLabels, classes, examples, notes, range_of_rows};
-use bert_tasks::Example;
-use bert_tasks::{TableDescription, Task};
-use bert_tasks::{TaskError, TaskProblem};
+use bert_tasks::{Example, TableDescription, Task, TaskError, TaskProblem};
 
 use crate::missing_label::LabelUse;
 
@@ -117,8 +115,7 @@ fn rows(given: &[TextRow], rules: RowRules<'_>, part: &Path) -> Result<Vec<Row>,
 #[cfg(test)]
 mod tests {
     use super::*;
-    use bert_tasks::Kind;
-    use bert_tasks::Label;
+    use bert_tasks::{Kind, Label};
 
     fn moods() -> Vec<TextRow> {
         vec![

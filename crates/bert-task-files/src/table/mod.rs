@@ -15,10 +15,9 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use bert_storage::Locate;
-use bert_tasks::{Columns, Kind};
-use bert_tasks::{Example, Label, Split, SplitFile};
-use bert_tasks::{TableDescription, Task};
-use bert_tasks::{TaskError, TaskProblem};
+use bert_tasks::{
+    Columns, Example, Kind, Label, Split, SplitFile, TableDescription, Task, TaskError, TaskProblem,
+};
 use normalize_label::normalize_label;
 use rows::{Row, RowRules, TABLE_FORMATS, read_rows};
 

@@ -8,8 +8,7 @@ use bert_text::table::{ColumnPlace, RowValues, TextFormat, value_at};
 use serde_json::{Map, Value};
 
 use super::normalize_label::normalize_label;
-use bert_tasks::Columns;
-use bert_tasks::{TaskError, TaskProblem, json_type};
+use bert_tasks::{Columns, TaskError, TaskProblem, json_type};
 
 use crate::glue_tsv::{ColumnIndices, check_column_count, table_column};
 use crate::lines::{open_table, unreadable};

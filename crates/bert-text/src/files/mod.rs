@@ -10,8 +10,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use bert_storage::checksummed_json::MAX_BYTES;
-use bert_storage::objects;
-use bert_storage::{is_url, on_disk, shown, size, with_lower_scheme};
+use bert_storage::{is_url, objects, on_disk, shown, size, with_lower_scheme};
 use glob::{MatchOptions, Pattern};
 
 use crate::each_file;

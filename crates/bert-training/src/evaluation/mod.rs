@@ -14,8 +14,8 @@ pub mod top_k;
 use std::path::PathBuf;
 
 use bert_data::{DataSet, Nsp};
+use bert_inference::StopFlag;
 use bert_inference::compute::host_tensors::read;
-use bert_inference::compute::stop_flag::StopFlag;
 use bert_model::{BertForPreTraining, PretrainingInput, cross_entropy};
 use burn::tensor::{Device, Int, Tensor};
 use serde::{Deserialize, Serialize};

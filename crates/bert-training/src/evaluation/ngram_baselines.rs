@@ -7,7 +7,7 @@
 //!   baselines uses the context, but gets less from it than these two tokens provide.
 
 use bert_data::DataSet;
-use bert_inference::compute::stop_flag::StopFlag;
+use bert_inference::StopFlag;
 use serde::{Deserialize, Serialize};
 
 use crate::data_loader::DataLoader;

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use bert_inference::compute::stop_flag::StopFlag;
+use bert_inference::StopFlag;
 
 use crate::error::Error;
 use crate::group::Group;

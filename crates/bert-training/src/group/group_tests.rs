@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use bert_inference::StopFlag;
 use bert_inference::compute::host_tensors::values;
-use bert_inference::compute::stop_flag::StopFlag;
 use bert_kernels::adamw::CHUNK;
 use bert_kernels::{Compute, Kernels};
 use bert_random::{Domain, Random, Stream};

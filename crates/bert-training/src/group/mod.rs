@@ -30,7 +30,7 @@ mod weights;
 use std::time::Duration;
 
 use bert_collectives::{Alone, Deadline, Lost, Member, Transport, Waiting, host_name};
-use bert_inference::compute::device::DeviceName;
+use bert_inference::DeviceName;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 

@@ -167,7 +167,7 @@ mod tests {
     use burn::tensor::activation::log_softmax;
 
     use super::*;
-    use bert_inference::compute::device::DeviceName;
+    use bert_inference::DeviceName;
 
     const WORDS: usize = 60;
 

@@ -15,9 +15,8 @@
 use std::time::Instant;
 
 use bert_data::{DataSet, Vocabulary};
-use bert_inference::compute::device::DeviceName;
 use bert_inference::compute::host_tensors::{int_vector, values};
-use bert_inference::compute::stop_flag::StopFlag;
+use bert_inference::{DeviceName, StopFlag};
 use bert_model::{BertConfig, LogBilinear, LogBilinearShape, LogBilinearSide};
 use bert_random::{Domain, Random, Stream};
 use bert_storage::Locate;

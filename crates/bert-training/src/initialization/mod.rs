@@ -8,7 +8,7 @@ pub mod log_bilinear;
 use std::path::Path;
 
 use bert_data::DataSet;
-use bert_inference::compute::stop_flag::StopFlag;
+use bert_inference::StopFlag;
 use bert_inference::model_dir::json_file::exists;
 use bert_model::{BertConfig, Initialization, LogBilinear, Preset};
 use bert_storage::did_you_mean;

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use bert_inference::compute::device::DeviceName;
+use bert_inference::DeviceName;
 use bert_inference::compute::precision::PrecisionChoice;
 use serde::{Deserialize, Serialize};
 

@@ -28,7 +28,7 @@ use bert_storage::{Disk, FileSystem};
 pub use events::{PretrainEvent, PretrainOutcome, StepMetrics, StepTiming};
 pub use measurement::dry_run::{PretrainEstimate, dry_run};
 
-use bert_inference::compute::stop_flag::StopFlag;
+use bert_inference::StopFlag;
 
 use crate::error::Error;
 use crate::group::{Group, Requests};

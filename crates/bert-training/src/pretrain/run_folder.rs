@@ -10,8 +10,9 @@
 use std::path::Path;
 
 use bert_data::{DataSet, Manifest, ResolvedConfig};
+use bert_inference::DeviceName;
 use bert_inference::compute::compute_args::ComputeArgs;
-use bert_inference::compute::device::{DeviceName, KernelChoice};
+use bert_inference::compute::device::KernelChoice;
 use bert_inference::compute::environment::{Invocation, environment_of_run};
 use bert_inference::model_dir::checkpoint::CheckpointFolder;
 use bert_inference::model_dir::json_file::exists;

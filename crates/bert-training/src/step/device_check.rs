@@ -11,7 +11,7 @@
 use std::fmt;
 use std::time::{Duration, Instant};
 
-use bert_inference::compute::device::DeviceName;
+use bert_inference::DeviceName;
 use bert_inference::compute::host_tensors::{float_vector, values};
 use bert_inference::encoding::padded_batch::PaddedBatch;
 use bert_kernels::adamw::{self, State};

@@ -8,9 +8,8 @@ use bert_inference::model_dir::checkpoint::CheckpointFolder;
 use bert_inference::{FolderProblem, StopFlag};
 use bert_storage::{FileSystem, Located};
 use bert_testing::disks::{Fault, Faulty, PowerCut, Survival};
-use bert_training::Error;
-use bert_training::pretrain::config::PretrainConfig;
 use bert_training::pretrain::{PretrainEvent, pretrain_on};
+use bert_training::{Error, PretrainConfig};
 
 use crate::world::{World, run_to_end};
 

@@ -8,10 +8,9 @@ use bert_inference::StopFlag;
 use bert_inference::model_dir::checkpoint::{CheckpointFolder, verify};
 use bert_random::{Domain, Random, Stream};
 use bert_testing::disks::Faulty;
-use bert_training::Error;
 use bert_training::data_loader::DataLoader;
-use bert_training::pretrain::config::PretrainConfig;
 use bert_training::pretrain::pretrain_on;
+use bert_training::{Error, PretrainConfig};
 
 use crate::world::{World, run_to_end};
 

@@ -11,10 +11,9 @@ use bert_inference::StopFlag;
 use bert_inference::model_dir::checkpoint::CheckpointFolder;
 use bert_testing::disks::Faulty;
 use bert_testing::transports::{Fault, FaultyTransport, ThreadTransport};
-use bert_training::Error;
 use bert_training::group::Group;
-use bert_training::pretrain::config::PretrainConfig;
 use bert_training::pretrain::{PretrainEvent, pretrain_in};
+use bert_training::{Error, PretrainConfig};
 
 use crate::matrix::{LAYOUTS, lay_out};
 use crate::world::{World, run_to_end, run_until};

@@ -5,11 +5,10 @@ use std::fs;
 
 use bert_inference::StopFlag;
 use bert_testing::disks::Faulty;
-use bert_training::Error;
 use bert_training::data_loader::DataLoader;
 use bert_training::initialization::log_bilinear::CountingEvent;
-use bert_training::pretrain::config::PretrainConfig;
 use bert_training::pretrain::{PretrainEvent, pretrain, pretrain_on};
+use bert_training::{Error, PretrainConfig};
 
 use crate::world::{World, assert_same, run_to_end, run_until};
 

@@ -4,9 +4,8 @@ use std::fs;
 
 use bert_inference::StopFlag;
 use bert_inference::model_dir::checkpoint::CheckpointFolder;
-use bert_training::Error;
-use bert_training::pretrain::config::PretrainConfig;
 use bert_training::pretrain::{PretrainEvent, pretrain};
+use bert_training::{Error, PretrainConfig};
 
 use crate::world::{World, assert_same, run_to_end, run_until};
 

@@ -4,9 +4,9 @@ use std::io::{IsTerminal, stdout};
 use std::path::{Path, PathBuf};
 
 use bert_inference::compute::precision::PrecisionChoice;
-use bert_inference::{DEVICE_HELP, DeviceName, Error};
 use bert_inference::{
-    EncodingLength, InputText, ModelOptions, Predictions, Predictor, predict, predict_texts,
+    DEVICE_HELP, DeviceName, EncodingLength, Error, InputText, ModelOptions, Predictions, Predictor, predict,
+    predict_texts,
 };
 use bert_task_files::{NewTexts, TextColumns};
 use bert_text::table::TextFormat;

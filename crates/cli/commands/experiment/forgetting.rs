@@ -5,8 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use bert_finetuning::{FinetuneConfig, FinetuneReport};
-use bert_inference::{Answer, Classifier, ModelOptions};
-use bert_inference::{DeviceName, StopFlag};
+use bert_inference::{Answer, Classifier, DeviceName, ModelOptions, StopFlag};
 use bert_model::read_pretrained_config;
 use bert_pages::{Curve, Line, chart, series_color};
 use bert_reports::export::transplant_encoder;

@@ -2,8 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use bert_inference::Error;
-use bert_inference::Pooling;
+use bert_inference::{Error, Pooling};
 use bert_reports::export::onnx::{OnnxModel, export_onnx};
 use bert_reports::export::{CardOptions, Export, WeightType, export};
 use clap::{Args as ClapArgs, ValueEnum};

@@ -4,8 +4,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use bert_inference::model_dir::builtin_model;
-use bert_inference::{DEVICE_HELP, DeviceName, Error};
-use bert_inference::{Extractor, ModelOptions, Pooling, write_json_lines};
+use bert_inference::{DEVICE_HELP, DeviceName, Error, Extractor, ModelOptions, Pooling, write_json_lines};
 use bert_reports::tables::write_features_parquet;
 use bert_task_files::TextLines;
 use clap::{Args as ClapArgs, ValueEnum};

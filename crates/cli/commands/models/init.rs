@@ -6,8 +6,9 @@ use bert_data::{DataSet, PartialSettings};
 use bert_inference::StopFlag;
 use bert_inference::encoding::model_tokenizer::ModelTokenizer;
 use bert_reports::export::{check_export_folder, export_fresh};
+use bert_training::InitializationChoice;
 use bert_training::data_loader::data_tokenizer;
-use bert_training::initialization::{FreshWeights, InitializationChoice, named_model};
+use bert_training::initialization::{FreshWeights, named_model};
 use clap::{ArgGroup, Args as ClapArgs};
 use serde::Serialize;
 

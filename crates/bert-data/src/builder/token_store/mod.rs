@@ -18,8 +18,7 @@ use std::sync::atomic::AtomicBool;
 
 use bert_storage::scratch::{ScratchDigest, ScratchFile, digest_of};
 use bert_storage::{digest_bytes, size};
-use bert_text::recorded_name;
-use bert_text::{same_range, same_text};
+use bert_text::{recorded_name, same_range, same_text};
 use serde::{Deserialize, Serialize};
 
 use crate::builder::output::Output;

@@ -5,8 +5,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use bert_data::verify;
-use bert_data::{BuildConfig, Manifest, build_on};
+use bert_data::{BuildConfig, Manifest, build_on, verify};
 use bert_testing::disks::{Fault, Faulty, PowerCut, Survival};
 
 use crate::support::{config, small_text, small_vocabulary};

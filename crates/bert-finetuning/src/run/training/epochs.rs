@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::mem;
 
-use bert_inference::compute::stop_flag::StopFlag;
+use bert_inference::StopFlag;
 use bert_tasks::Scores;
 use bert_training::Error;
 use bert_training::evaluation::forgetting::encoder_of;

@@ -2,7 +2,7 @@
 
 mod epochs;
 
-use bert_inference::compute::stop_flag::StopFlag;
+use bert_inference::StopFlag;
 use bert_inference::model_dir::resolved::Resolved;
 use bert_model::Mode;
 use bert_training::Error;

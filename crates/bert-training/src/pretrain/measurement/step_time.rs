@@ -5,7 +5,7 @@
 
 use std::time::{Duration, Instant};
 
-use bert_inference::compute::stop_flag::StopFlag;
+use bert_inference::StopFlag;
 use bert_model::BertForPreTraining;
 use serde::{Deserialize, Serialize};
 

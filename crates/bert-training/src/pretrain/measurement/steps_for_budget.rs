@@ -6,7 +6,7 @@
 
 use std::time::{Duration, Instant};
 
-use bert_inference::compute::stop_flag::StopFlag;
+use bert_inference::StopFlag;
 use burn::module::Module;
 
 use crate::error::Error;

@@ -7,12 +7,11 @@ mod evaluation;
 
 use std::path::PathBuf;
 
-use bert_inference::FolderProblem;
-use bert_inference::compute::stop_flag::StopFlag;
 use bert_inference::model_dir::checkpoint::LoaderPosition;
 use bert_inference::model_dir::checkpoint::{
     Checkpoint, CheckpointFolder, SkippedSteps, TrainerState, ValidCheckpoint,
 };
+use bert_inference::{FolderProblem, StopFlag};
 use bert_model::{BertForPreTraining, Snapshot, WEIGHTS, files_except_weights};
 use bert_storage::{Locate, StagedFolder};
 use burn::module::Module;

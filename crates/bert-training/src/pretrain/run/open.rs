@@ -3,8 +3,8 @@
 
 use std::path::Path;
 
+use bert_inference::StopFlag;
 use bert_inference::compute::environment::{Invocation, environment_of_run};
-use bert_inference::compute::stop_flag::StopFlag;
 use bert_inference::model_dir::checkpoint::{
     STATE, SkippedSteps, TrainerState, ValidCheckpoint, read_optimizer,
 };

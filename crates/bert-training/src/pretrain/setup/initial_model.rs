@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use bert_data::Nsp;
-use bert_inference::compute::stop_flag::StopFlag;
+use bert_inference::StopFlag;
 use bert_inference::pretrained_heads::{Heads, Pretrained, load_pretraining};
 use bert_model::{Architecture, BertForPreTraining};
 

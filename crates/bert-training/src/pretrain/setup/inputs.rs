@@ -4,9 +4,8 @@ use std::path::{Path, PathBuf};
 
 use bert_data::{DataSet, Manifest, Nsp, ResolvedConfig};
 use bert_inference::compute::device_rates::product_rate;
-use bert_inference::compute::stop_flag::StopFlag;
 use bert_inference::model_dir::checkpoint::LoaderPosition;
-use bert_inference::{ModelDescription, ModelFiles};
+use bert_inference::{ModelDescription, ModelFiles, StopFlag};
 use bert_model::{Architecture, BertConfig, BertForPreTraining};
 use burn::tensor::Device;
 
