@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use bert_data::{BuildConfig, ByteSize, Layout, Masking, build};
-use bert_training::data_loader::{DataLoader, ShardOrder};
+use bert_training::{DataLoader, ShardOrder};
 use clap::Parser;
 
 #[derive(Parser)]

@@ -14,7 +14,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::routing::post;
 use axum::{Json, Router};
-use bert::inference::model_dir::builtin_model;
+use bert::inference::builtin_model;
 use bert::inference::{Error, ModelOptions};
 use bert::prelude::{Classifier, Example, Extractor, resolve_model_folder};
 use serde_json::{Value, json};

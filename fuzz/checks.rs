@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use bert_data::inspect::training_text::for_each_text;
+use bert_data::training_text::for_each_text;
 use bert_data::{
     BuildConfig, DataSet, Layout, Manifest, StoredRows, Tokenizer, TokenizerFiles, Vocabulary, build,
     inspect, read_shard, verify,
@@ -15,9 +15,7 @@ use bert_storage::checksummed_json::{checksummed_json, verify_checksum};
 use bert_task_files::{LabelUse, TableLabels, TableOptions, describe_table, read_file};
 
 use bert_tasks::Task;
-use bert_text::table::{InputReader, json_text};
-use bert_text::wikitext::wikitext_to_text;
-use bert_text::{BlockReader, Format};
+use bert_text::{BlockReader, Format, InputReader, json_text, wikitext_to_text};
 use tokenizers::models::wordpiece::WordPiece;
 use tokenizers::normalizers::BertNormalizer;
 use tokenizers::pre_tokenizers::bert::BertPreTokenizer;

@@ -9,9 +9,7 @@ use std::process::Command;
 use std::time::Instant;
 
 use bert::process::huge_pages::allow_huge_pages;
-use bert_inference::DeviceName;
-use bert_inference::compute::device::KernelChoice;
-use bert_inference::compute::precision::PrecisionChoice;
+use bert_inference::{DeviceName, KernelChoice, PrecisionChoice};
 use bert_model::{BertConfig, Preset};
 
 /// Common flags of the benchmarks.

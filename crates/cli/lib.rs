@@ -41,52 +41,93 @@ pub const fn building_allocator() -> ExitOnOom<System> {
     ExitOnOom::new(System, remedy)
 }
 
+#[doc(no_inline)]
 pub use bert_data as data;
+#[doc(no_inline)]
 pub use bert_finetuning as finetuning;
+#[doc(no_inline)]
 pub use bert_inference as inference;
+#[doc(no_inline)]
 pub use bert_model as model;
+#[doc(no_inline)]
 pub use bert_reports as reports;
+#[doc(no_inline)]
 pub use bert_storage as storage;
+#[doc(no_inline)]
 pub use bert_task_files as task_files;
+#[doc(no_inline)]
 pub use bert_tasks as tasks;
+#[doc(no_inline)]
 pub use bert_text as text;
+#[doc(no_inline)]
 pub use bert_tokenization as tokenization;
+#[doc(no_inline)]
 pub use bert_training as training;
 #[cfg(feature = "translation")]
+#[doc(no_inline)]
 pub use bert_translation as translation;
 
 /// The types and functions that most programs need, in the order in which data passes through them.
 pub mod prelude {
-    pub use bert_data::make_vocab::{VocabConfig, train_vocabulary};
+    #[doc(no_inline)]
     pub use bert_data::{BuildConfig, DataSet, Layout, PartialSettings, StoredRows, build, write_documents};
+    #[doc(no_inline)]
+    pub use bert_data::{VocabConfig, train_vocabulary};
+    #[doc(no_inline)]
     pub use bert_finetuning::{
         Choices, FinetuneConfig, FinetuneReport, Seeds, TableArgs, TrainingRows, finetune, finetune_rows,
     };
-    pub use bert_inference::encoding::model_tokenizer::ModelTokenizer;
-    pub use bert_inference::fill_mask::MaskFiller;
-    pub use bert_inference::model_dir::model_folder::resolve_model_folder;
+    #[doc(no_inline)]
+    pub use bert_inference::MaskFiller;
+    #[doc(no_inline)]
+    pub use bert_inference::ModelTokenizer;
+    #[doc(no_inline)]
+    pub use bert_inference::resolve_model_folder;
+    #[doc(no_inline)]
     pub use bert_inference::{
         Answer, Attention, AttentionOptions, Classifier, Extractor, LineFeatures, ModelFiles, ModelOptions,
         Predictor,
     };
+    #[doc(no_inline)]
     pub use bert_inference::{DeviceName, StopFlag};
+    #[doc(no_inline)]
     pub use bert_model::{Architecture, BertConfig, BertForPreTraining, LossNormalizer, Preset};
-    pub use bert_reports::export::{Export, export, export_fresh};
+    #[doc(no_inline)]
+    pub use bert_reports::{Export, export, export_fresh};
+    #[doc(no_inline)]
     pub use bert_storage::write_atomic;
+    #[doc(no_inline)]
     pub use bert_task_files::TextRow;
 
+    #[doc(no_inline)]
     pub use bert_tasks::Example;
+    #[doc(no_inline)]
+    pub use bert_training::Optimizer;
+    #[doc(no_inline)]
+    pub use bert_training::OptimizerConfig;
+    #[doc(no_inline)]
     pub use bert_training::PretrainConfig;
-    pub use bert_training::data_loader::{DataLoader, PretrainingBatch};
-    pub use bert_training::evaluation::{Evaluation, evaluate};
-    pub use bert_training::initialization::{FreshWeights, InitializationChoice};
-    pub use bert_training::optimizer::lr_schedule::{Schedule, ScheduleKind};
-    pub use bert_training::optimizer::{Optimizer, OptimizerConfig};
-    pub use bert_training::pretrain::{PretrainEvent, pretrain};
-    pub use bert_training::step::{MicroBatchLoss, StepId, train_step};
+    #[doc(no_inline)]
+    pub use bert_training::PretrainEvent;
+    #[doc(no_inline)]
+    pub use bert_training::pretrain;
+    #[doc(no_inline)]
+    pub use bert_training::{DataLoader, PretrainingBatch};
+    #[doc(no_inline)]
+    pub use bert_training::{Evaluation, evaluate};
+    #[doc(no_inline)]
+    pub use bert_training::{FreshWeights, InitializationChoice};
+    #[doc(no_inline)]
+    pub use bert_training::{MicroBatchLoss, StepId, train_step};
+    #[doc(no_inline)]
+    pub use bert_training::{Schedule, ScheduleKind};
 }
 
+#[doc(hidden)]
 pub mod commands;
+#[doc(hidden)]
 pub mod options;
+#[doc(hidden)]
 pub mod output;
+#[doc(hidden)]
 pub mod process;

@@ -1,10 +1,7 @@
 //! `finetune --adapter`: the trained weights, the files written, and that these files reproduce the scored model.
 
-use bert_inference::encoding::classifier::predict;
-use bert_inference::encoding::examples::Features;
-use bert_inference::encoding::model_tokenizer::ModelTokenizer;
-use bert_inference::model_dir::model_folder::resolve_model_folder;
-use bert_inference::{DeviceName, StopFlag};
+use bert_inference::classifier::predict;
+use bert_inference::{DeviceName, Features, ModelTokenizer, StopFlag, resolve_model_folder};
 use bert_model::{LoadPolicy, load_pretrained, named_tensors_to_bytes, read_adapter, read_safetensors};
 use bert_task_files::read_file;
 use bert_tasks::Task;

@@ -8,10 +8,8 @@
 
 use std::process::Command;
 
-use bert_inference::encoding::classifier::predict;
-use bert_inference::encoding::examples::Features;
-use bert_inference::encoding::model_tokenizer::ModelTokenizer;
-use bert_inference::{DeviceName, StopFlag};
+use bert_inference::classifier::predict;
+use bert_inference::{DeviceName, Features, ModelTokenizer, StopFlag};
 use bert_model::{LoadPolicy, load_pretrained, read_adapter};
 use bert_task_files::read_file;
 use bert_tasks::Task;

@@ -58,8 +58,7 @@ fn memory_estimate_is_near_the_peak() {
         let (estimated, measured) = estimated_and_measured(&folder, &line);
         println!("{flags}: {estimated:.0} MiB estimated, {measured:.0} MiB measured");
         let factor = estimated / measured;
-        let within =
-            1.0 / bert_inference::compute::memory::ACCURACY..bert_inference::compute::memory::ACCURACY;
+        let within = 1.0 / bert_inference::memory::ACCURACY..bert_inference::memory::ACCURACY;
         assert!(
             within.contains(&factor),
             "{flags}: {estimated:.0} MiB estimated, {measured:.0} MiB measured"

@@ -11,7 +11,7 @@ use std::process::Child;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use bert_inference::model_dir::checkpoint::CheckpointFolder;
+use bert_inference::checkpoint::CheckpointFolder;
 use bert_random::{Domain, Random, Stream};
 
 use crate::common::{Folder, articles, entailment};

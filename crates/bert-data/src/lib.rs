@@ -37,13 +37,13 @@
 //!
 //! | # | stage | output type | module |
 //! |---|---|---|---|
-//! | 1 | files -> texts: lines, rows of tables | [`bert_text::Block`] | [`bert_text`] |
-//! | 2 | texts -> documents of token ids | [`documents::Documents`] | [`bert_tokenization`], [`documents`] |
+//! | 1 | files -> texts: lines, rows of tables | `bert_text::Block` | [`bert_text`] |
+//! | 2 | texts -> documents of token ids | `Documents` | [`bert_tokenization`], `documents` |
 //! | 3 | documents -> store on disk, in segments of input files | `Store` | `builder::token_store` |
 //! | 4 | documents -> buckets, newly assigned in every pass | [`Bucket`] | `documents::bucket`, `builder::plan` |
-//! | 5 | bucket -> sentence pairs -> masked instances | [`Instance`] | [`instance`], `builder` |
-//! | 6 | rows -> row groups -> Parquet shards | `train-00000-of-00016.parquet` | [`shard`], `builder::write_shards` |
-//! | 7 | shards -> a committed data set | [`DataSet`], [`Manifest`] | [`dataset`] |
+//! | 5 | bucket -> sentence pairs -> masked instances | [`Instance`] | `instance`, `builder` |
+//! | 6 | rows -> row groups -> Parquet shards | `train-00000-of-00016.parquet` | `shard`, `builder::write_shards` |
+//! | 7 | shards -> a committed data set | [`DataSet`], [`Manifest`] | `dataset` |
 //!
 //! [`Instance`]: instance::pairs::Instance
 //!
@@ -64,8 +64,8 @@
 //! - [`Masking`] selects when instances are masked. With `Dynamic` they are masked when they are needed
 //!   ([`RowMasker`]).
 //!
-//! Other entry points: [`write_documents`] writes documents of an iterator as text, [`make_vocab`] trains a vocabulary, [`dry_run`] estimates the cost of a build, [`verify()`]
-//! checks a data set against its digests, and [`inspect`](mod@inspect) shows it. [`StoredRows`] reads any data set row
+//! Other entry points: [`write_documents`] writes documents of an iterator as text, `make_vocab` trains a vocabulary, [`dry_run`] estimates the cost of a build, [`verify()`]
+//! checks a data set against its digests, and [`inspect`](fn@inspect) shows it. [`StoredRows`] reads any data set row
 //! by row; [`read_shard`] reads a single shard.
 //!
 //! Random numbers come from [`bert_random`], files are written by [`bert_storage`], and every function fails with an
@@ -136,49 +136,81 @@
 //! even. Whole words that would exceed that number are skipped.
 
 mod builder;
-pub mod config;
-pub mod dataset;
-pub mod documents;
+mod config;
+mod dataset;
+mod documents;
 mod error;
-pub mod inspect;
-pub mod instance;
-pub mod make_vocab;
+mod inspect;
+mod instance;
+mod make_vocab;
 mod parallel;
 mod program;
-pub mod shard;
+mod shard;
 
+#[doc(no_inline)]
 pub use bert_tokenization::{
     IdSpace, PartialSettings, PieceWithOffsets, TokenId, Tokenizer, TokenizerFiles, TokenizerSettings,
     Vocabulary,
 };
 pub use builder::dry_run::{Estimate, dry_run};
 pub use builder::held_out::build_held_out;
-pub use builder::merge::{merge, merge_with_scratch};
-pub use builder::parts::{PartOutcome, PartText, build_part, build_part_on, tokenize_part};
+pub use builder::merge::merge;
 pub use builder::plan::PlanFigures;
 pub use builder::progress::{BuildProgress, BuildStage};
 pub use builder::{BuildOutcome, build, build_on};
 pub use config::byte_size::ByteSize;
-pub use config::hold_out::{HELD_OUT_FOLDER, HoldOut, held_out_folder};
-pub use config::language::languages;
+pub use config::hold_out::HoldOut;
 pub use config::resolved::ResolvedConfig;
 pub use config::{BuildConfig, Columns, Layout, LineBreaks, Masking, Nsp, RandomMode, Segmenter};
+pub use dataset::DataSet;
 pub use dataset::document_groups::{DocumentGroups, read_all_documents};
 pub use dataset::document_hashes::{DocumentHashes, SharedDocuments};
 pub use dataset::invariants::Invariants;
-pub use dataset::manifest::Manifest;
-pub use dataset::report::DataReport;
+pub use dataset::manifest::{Manifest, ShardEntry, VocabularyEntry};
+pub use dataset::report::{DataReport, LengthRange};
 pub use dataset::row_masker::{DocumentPasses, RowMasker};
 pub use dataset::stored_rows::StoredRows;
 pub use dataset::verify::{CheckedFile, Recount, ShardProgress, Verification, verify, verify_with};
-pub use dataset::{CACHE_BYTES, DataSet};
-pub use documents::bucket::Bucket;
-pub use documents::casing::casing_warning;
 pub use documents::text_writer::write_documents;
-pub use error::{
-    Error, InputProblem, InputsError, Locate, Located, ManifestProblem, OptionError, OutputProblem,
-    PartError, Result, RowProblem, ShardProblem, TextError, TextProblem, VocabularyProblem, is_disk_full,
+pub use error::TextError;
+pub use error::{Error, ManifestProblem, OptionError, PartError, Result, RowProblem, ShardProblem};
+#[doc(no_inline)]
+pub use error::{InputProblem, InputsError, Locate, Located, OutputProblem, TextProblem, VocabularyProblem};
+pub use inspect::{Inspection, inspect, inspect_instance};
+pub use instance::masking::{MaskRules, Masker};
+pub use instance::pairs::{Instance, Pair, PairRules};
+pub use make_vocab::{
+    AddedPiece, ExtendedVocabulary, ExtensionReport, TrainedVocabulary, VocabConfig, VocabReport,
+    extend_vocabulary, train_vocabulary,
 };
-pub use inspect::inspect;
 pub use shard::file::{ShardFile, read_shard};
 pub use shard::row::{Row, ShardRows};
+
+// For the other crates of the workspace; without a promise of stability.
+#[doc(hidden)]
+pub use builder::merge::merge_with_scratch;
+#[doc(hidden)]
+pub use builder::parts::{PartOutcome, PartText, build_part, build_part_on, tokenize_part};
+#[doc(hidden)]
+pub use config::{
+    hold_out::{HELD_OUT_FOLDER, held_out_folder},
+    language::languages,
+    predictions,
+};
+#[doc(hidden)]
+pub use dataset::{CACHE_BYTES, row_masker::masked};
+#[doc(hidden)]
+pub use documents::{bucket::Bucket, casing::casing_warning};
+#[doc(hidden)]
+pub use error::is_disk_full;
+#[doc(hidden)]
+pub use inspect::{articles, page, stages, training_text};
+#[doc(hidden)]
+pub use make_vocab::train_on_words;
+#[doc(hidden)]
+pub use shard::{
+    documents::DOCUMENT_COLUMNS,
+    footer::{FORMAT_VERSION, STREAMS_VERSION},
+    hf_columns::NO_LABEL,
+    schema::HF_COLUMNS,
+};

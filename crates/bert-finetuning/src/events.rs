@@ -2,10 +2,8 @@
 
 use bert_inference::DeviceName;
 use bert_tasks::{Scores, Task};
-use bert_training::evaluation::forgetting::MaskedLmScores;
-use bert_training::initialization::log_bilinear::CountingEvent;
-use bert_training::optimizer::size_defaults::ChosenDefault;
-use bert_training::step::device_check::DeviceCheck;
+use bert_training::device_check::DeviceCheck;
+use bert_training::{ChosenDefault, CountingEvent, MaskedLmScores};
 use serde::{Deserialize, Serialize};
 
 use crate::config::grid::CellReport;

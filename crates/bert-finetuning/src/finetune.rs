@@ -3,18 +3,15 @@
 use std::borrow::Cow;
 use std::path::Path;
 
-use bert_inference::StopFlag;
-use bert_inference::compute::compute_args::ComputeArgs;
-use bert_inference::compute::memory;
-use bert_inference::compute::memory::StepShape;
-use bert_inference::model_dir::json_file::exists;
+use bert_inference::json_file::exists;
+use bert_inference::memory::StepShape;
+use bert_inference::{ComputeArgs, StopFlag, memory};
 use bert_model::{BertConfig, BertForMultipleChoice, BertForSequenceClassification, BertWithFeatureHead};
 use bert_storage::Locate;
 use bert_tasks::Kind;
-use bert_training::optimizer::size_defaults::ChosenDefault;
-use bert_training::step::device_check::{CheckShape, check_before_first_step};
-use bert_training::step::device_selection::{SelectedDevice, select_device};
-use bert_training::{Error, RunProblem};
+use bert_training::device_check::{CheckShape, check_before_first_step};
+use bert_training::device_selection::{SelectedDevice, select_device};
+use bert_training::{ChosenDefault, Error, RunProblem};
 use serde_json::Value;
 
 use crate::config::FinetuneConfig;

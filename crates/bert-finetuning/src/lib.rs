@@ -26,23 +26,28 @@
 //! | `output/` | writes the predictions, the best model and `report.json` |
 //! | `multitask/` | the same loop with several tasks |
 //!
-//! A step uses [`bert_training::step`] as pre-training does. A configuration has one run per seed; flags with several
+//! A step uses [`bert_training::train_step`] as pre-training does. A configuration has one run per seed; flags with several
 //! values make a loop over configurations.
 
-pub mod config;
-pub(crate) mod data;
+mod config;
+mod data;
 mod events;
-pub mod files;
+mod files;
 mod finetune;
-pub(crate) mod kinds;
-pub(crate) mod model;
+mod kinds;
+mod model;
 mod multitask;
-pub mod output;
+mod output;
 mod rows;
-pub mod run;
-pub(crate) mod setup;
+mod run;
+mod setup;
 
-pub use crate::config::adapter_args::AdapterKind;
+#[doc(no_inline)]
+pub use bert_inference::Resolved;
+#[doc(no_inline)]
+pub use bert_training::Error;
+
+pub use crate::config::adapter_args::{AdapterArgs, AdapterKind};
 pub use crate::config::flag_values::{Choices, Seeds};
 pub use crate::config::grid::{CellReport, GridReport};
 pub use crate::config::table_args::TableArgs;
@@ -52,14 +57,19 @@ pub use crate::data::text_hashes::SharedTexts;
 pub use crate::data::training_rows::TrainingRows;
 pub use crate::events::{FinetuneEvent, TaskEpoch};
 pub use crate::files::adapters::FusionReport;
-pub use crate::files::folder::DEV_LABELS;
+pub use crate::files::model_card::CardOptions;
 pub use crate::finetune::{check, check_finished, finetune};
 pub use crate::model::adapters::TrainedParameters;
 pub use crate::multitask::{MultitaskConfig, MultitaskReport, Sampling, multitask};
-pub use crate::output::card::card_of_finetuning;
 pub use crate::output::report::FinetuneReport;
 pub use crate::output::selection::SelectionReport;
 pub use crate::rows::finetune_rows;
 pub use crate::run::run_report::{EpochReport, RunReport};
-pub use bert_inference::model_dir::resolved::Resolved;
-pub use bert_training::Error;
+
+// For the other crates of the workspace; without a promise of stability.
+#[doc(hidden)]
+pub use crate::files::{folder::DEV_LABELS, model_card};
+#[doc(hidden)]
+pub use crate::output::card::card_of_finetuning;
+#[doc(hidden)]
+pub use crate::run::{fingerprint::compared_settings, live_log, resume::FOLDER};

@@ -2,16 +2,15 @@
 
 use std::path::PathBuf;
 
-use bert_inference::compute::precision::PrecisionChoice;
-use bert_inference::encoding::model_tokenizer::{ModelTokenizer, check_segments};
-use bert_inference::model_dir::hub_model::recorded_path;
-use bert_inference::model_dir::model_folder::resolve_model_folder;
-use bert_inference::{DefaultLength, EncodingLength, ModelDescription, ModelFiles};
+use bert_inference::hub_model::recorded_path;
+use bert_inference::{
+    DefaultLength, EncodingLength, ModelDescription, ModelFiles, ModelTokenizer, PrecisionChoice,
+    check_segments, resolve_model_folder,
+};
 use bert_kernels::Compute;
 use bert_model::BertConfig;
 use bert_tasks::Kind;
-use bert_training::Error;
-use bert_training::optimizer::size_defaults::{ChosenDefault, ModelSize};
+use bert_training::{ChosenDefault, Error, ModelSize};
 use burn::tensor::Device;
 use serde_json::Value;
 

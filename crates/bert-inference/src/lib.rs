@@ -47,15 +47,15 @@
 //! | word and sentence embeddings by principal components | [`Embeddings`] | `features/embeddings.rs` |
 //! | the words or texts nearest to a query | [`NeighbourSearch`] | `features/neighbours.rs` |
 //! | attention weights, queries and keys of every head | [`Attention`] | `attention/` |
-//! | the most probable words at each `[MASK]` | [`fill_mask::MaskFiller`] | `fill_mask.rs` |
-//! | the pseudo-log-likelihood of sentences, and minimal pairs | [`fill_mask::MaskFiller::likelihoods`] | `likelihood.rs` |
+//! | the most probable words at each `[MASK]` | [`MaskFiller`] | `fill_mask.rs` |
+//! | the pseudo-log-likelihood of sentences, and minimal pairs | [`MaskFiller::likelihoods`] | `likelihood.rs` |
 //! | the predictions that flip when one word changes, and the effect of every word | [`Prober`] | `probe/` |
 //!
 //! Texts come from a [`TextSource`] in windows, so memory stays bounded; the crate `bert-task-files` has sources that
 //! read files. Batches are sorted by length within a window, and results keep the order of the input.
 //!
 //! `compute/` opens the device ([`DeviceName`]), `encoding/` tokenizes and pads texts, and `model_dir/` finds and opens
-//! the folders of models: [`resolve_model_folder`](model_dir::model_folder::resolve_model_folder) accepts a Hugging
+//! the folders of models: [`resolve_model_folder`] accepts a Hugging
 //! Face folder, a checkpoint, a run, a fine-tuning, or the name of a model of the Hugging Face Hub. The training crates use
 //! these folders too.
 //!
@@ -75,30 +75,45 @@
 //! | `cuda` | the CUDA backend |
 //! | `wgpu` | GPUs of all vendors; `vulkan` and `metal` compile kernels to SPIR-V and MSL |
 
-pub mod attention;
-pub mod compute;
-pub mod encoding;
-pub mod error;
-pub(crate) mod features;
-pub mod fill_mask;
+mod attention;
+mod compute;
+mod encoding;
+mod error;
+mod features;
+mod fill_mask;
 mod likelihood;
-pub mod model_dir;
+mod model_dir;
 mod prediction;
-pub mod pretrained_heads;
-pub(crate) mod probe;
+mod pretrained_heads;
+mod probe;
+
+#[doc(no_inline)]
+pub use bert_tasks::{InputText, TextSource, Window, Windows};
 
 pub use crate::attention::{Attention, AttentionOptions, NamedAttention, QueriesAndKeys};
-pub use crate::compute::device::{DEVICE_HELP, DeviceName};
+pub use crate::compute::compute_args::ComputeArgs;
+pub use crate::compute::device::{DeviceName, KernelChoice};
+pub use crate::compute::precision::PrecisionChoice;
 pub use crate::compute::stop_flag::StopFlag;
+pub use crate::encoding::model_tokenizer::ModelTokenizer;
+pub use crate::encoding::padded_batch::PaddedBatch;
+pub use crate::encoding::squad_args::SquadArgs;
 pub use crate::error::{Error, FolderProblem};
 pub use crate::features::embeddings::{Embeddings, ProjectedPoint, Projection};
 pub use crate::features::hidden_states::{Extractor, LineFeatures, PooledVectors, write_json_lines};
 pub use crate::features::neighbours::{Neighbour, NeighbourSearch, Neighbours};
+pub use crate::fill_mask::{FilledMask, MaskFiller};
 pub use crate::likelihood::{Likelihood, PairAccuracy, ScoredPair};
-pub use crate::model_dir::description::{DefaultLength, EncodingLength, ModelDescription, Pooling};
+pub use crate::model_dir::checkpoint::{LoaderPosition, OptimizerState, OptimizerValues, ValidCheckpoint};
+pub use crate::model_dir::description::{
+    Activation, DefaultLength, EncodingLength, ModelDescription, Pooling,
+};
 pub use crate::model_dir::memory_model::MemoryModel;
 pub use crate::model_dir::model_files::ModelFiles;
+pub use crate::model_dir::model_folder::{resolve_model_folder, resolve_tuned_folder};
 pub use crate::model_dir::model_options::ModelOptions;
+pub use crate::model_dir::resolved::Resolved;
+pub use crate::model_dir::seed_models::{SeedModel, seed_models};
 pub use crate::prediction::classifier::{Answer, Classifier};
 pub use crate::prediction::question_answerer::{Answerer, TextAnswer};
 pub use crate::prediction::token_tagger::{NamedEntity, TaggedText, Tagger};
@@ -106,4 +121,29 @@ pub use crate::prediction::{Predictions, Predictor, predict, predict_texts};
 pub use crate::probe::{
     Guess, MaskedWord, Prediction, Probe, Prober, Replacement, Saliency, Subject, WordSaliency,
 };
-pub use bert_tasks::{InputText, TextSource, Window, Windows};
+
+// For the other crates of the workspace; without a promise of stability.
+#[doc(hidden)]
+#[cfg(feature = "cli")]
+pub use crate::compute::help_groups;
+#[doc(hidden)]
+pub use crate::compute::{
+    device::DEVICE_HELP, device_rates, device_survey::DeviceInfo, environment, host_tensors, memory,
+};
+#[doc(hidden)]
+pub use crate::encoding::{
+    classifier,
+    examples::{ClassificationBatch, Features},
+    model_tokenizer::check_segments,
+    questions::EncodedQuestions,
+    sentences::EncodedSentences,
+};
+#[doc(hidden)]
+pub use crate::error::check;
+#[doc(hidden)]
+pub use crate::model_dir::{
+    builtin_model, checkpoint, encoder_record, hub_model, json_file, loaded_model,
+    model_folder::present_folder, retention::RetentionPolicy, seed_models::seed_folder,
+};
+#[doc(hidden)]
+pub use crate::pretrained_heads::{Heads, Pretrained, load_pretraining};

@@ -7,8 +7,9 @@
 
 use bert_model::{Mode, PretrainingInput};
 use bert_storage::Locate;
-use bert_tasks::statistics::confidence_interval;
-use bert_tasks::{EncodedPair, Example, Label, Metric, TaskError, TaskProblem, TextSource, Truncation};
+use bert_tasks::{
+    EncodedPair, Example, Label, Metric, TaskError, TaskProblem, TextSource, Truncation, confidence_interval,
+};
 use burn::tensor::activation;
 use serde::Serialize;
 use serde_json::Value;

@@ -86,22 +86,32 @@ mod fused_op;
 mod gpu;
 mod gpu_properties;
 #[cfg(feature = "hook")]
+#[doc(hidden)]
 pub mod hook;
+#[doc(hidden)]
 pub mod host_values;
 mod matmul;
 mod ops;
 
 pub use arguments::{Compute, Kernels, Precision};
 pub use cpu::dropout_mask::Dropout;
-pub use cpu::math;
 pub use gpu_properties::{GpuProperties, gpu_properties};
-pub use matmul::instruction_rate::instruction_rate;
-pub use matmul::packed_weights::{KernelContext, PackedWeights};
-pub use matmul::{has_bf16_instructions, processor};
-pub use ops::{
-    adamw, attention, dense, dropout, embeddings, feed_forward, gelu, layer_norm, masked_lm_eval,
-    masked_lm_loss, ordered_sum, self_attention,
+pub use matmul::has_bf16_instructions;
+pub use ops::{adamw, attention, embeddings, feed_forward, gelu, layer_norm, masked_lm_loss, self_attention};
+
+// For the other crates of the workspace; without a promise of stability.
+#[doc(hidden)]
+pub use cpu::math;
+#[doc(hidden)]
+pub use matmul::{
+    instruction_rate::instruction_rate,
+    packed_weights::{KernelContext, PackedWeights},
+    processor,
 };
+#[doc(hidden)]
+pub use ops::dropout;
+#[doc(hidden)]
+pub use ops::{dense, masked_lm_eval, ordered_sum};
 
 /// The version of the arithmetic of these kernels and of the model. A change that gives different bits for the same
 /// input has to raise it: runs record it, and a run that is resumed with a different version prints a warning that its

@@ -75,14 +75,14 @@
 //!
 //! | folder | contents |
 //! |---|---|
-//! | [`config`] | the sizes of a model: `config.json`, the released presets, parameter and FLOP counts |
+//! | `config` | the sizes of a model: `config.json`, the released presets, parameter and FLOP counts |
 //! | [`layers`] | the layers of the encoder: embeddings, attention, feed-forward network, dropout, adapters, LoRA |
 //! | `checkpoint` | parameter names, Hugging Face's folders, readers of safetensors, PyTorch and TensorFlow files |
-//! | [`init`] | initial values: the reference's, previous-next heads, bigram counts |
-//! | [`models`] | BERT without a head and with the heads of pre-training and of the tasks, and their losses |
-//! | [`adapters`] | adapters, LoRA and AdapterFusion: attaching them to a model, and their files |
+//! | `init` | initial values: the reference's, previous-next heads, bigram counts |
+//! | `models` | BERT without a head and with the heads of pre-training and of the tasks, and their losses |
+//! | `adapters` | adapters, LoRA and AdapterFusion: attaching them to a model, and their files |
 //!
-//! [`error`] has the errors of all folders. The types that a caller needs are re-exported here.
+//! `error` has the errors of all folders. The types that a caller needs are re-exported here.
 //!
 //! # Promises
 //!
@@ -94,60 +94,76 @@
 //! - **Unsupported input is rejected.** A configuration of another model, mismatched weights and pickles of anything
 //!   but tensors are errors that name the file, the key or the tensor. Wrong tensor shapes in a forward pass are programmer errors and panic.
 
-pub mod adapters;
+mod adapters;
 mod checkpoint;
-pub mod config;
-pub mod error;
-pub mod init;
+mod config;
+mod error;
+mod init;
 pub mod layers;
-pub mod models;
+mod models;
+
+#[doc(no_inline)]
+pub use bert_kernels::gelu::Gelu;
 
 pub use crate::adapters::{
-    AdapterFolder, AdapterMetadata, FusionFolder, is_adapter_parameter, is_fusion_parameter, read_adapter,
-    read_fusion, save_adapter, save_fusion,
+    AdapterFolder, AdapterFusion, AdapterMetadata, FusionFolder, read_adapter, read_fusion, save_adapter,
+    save_fusion,
 };
-pub use crate::checkpoint::foreign_weights::{
-    is_adapter_folder, is_fusion_folder, reject_adapter, reject_other_weights,
-};
-pub use crate::checkpoint::load::{CurrentTensors, LoadPolicy, current_names, load_named_tensors};
-pub use crate::checkpoint::parameter_names::{
-    NamedTensors, hf_name, is_transposed, map_parameters, named_parameters,
-};
+pub use crate::checkpoint::foreign_weights::is_adapter_folder;
+pub use crate::checkpoint::load::{LoadPolicy, load_named_tensors};
+pub use crate::checkpoint::parameter_names::NamedTensors;
 pub use crate::checkpoint::pretrained::{
     Sink, find_config, find_weights, folder_sink, load_pretrained_weights, read_pretrained_config,
-    read_pretrained_tensors, reject_weights_file,
+    read_pretrained_tensors,
 };
 pub use crate::checkpoint::pytorch::read_pytorch;
-pub use crate::checkpoint::safetensors::{
-    named_tensors_from_bytes, named_tensors_to_bf16_bytes, named_tensors_to_bytes,
-    named_tensors_to_f16_bytes, read_safetensors, to_safetensors_bytes,
-};
-pub use crate::checkpoint::snapshot::{OnRelease, Snapshot, to_named_tensors};
+pub use crate::checkpoint::safetensors::read_safetensors;
+pub use crate::checkpoint::snapshot::Snapshot;
 pub use crate::checkpoint::tensorflow::read_tensorflow;
-pub use crate::checkpoint::tokenizer_files::{DESCRIPTION, FolderTokenizer};
-pub use crate::checkpoint::weights_files::{WEIGHTS, WeightsFiles, WeightsForm};
+pub use crate::checkpoint::tokenizer_files::FolderTokenizer;
+pub use crate::checkpoint::weights_files::{WeightsFiles, WeightsForm};
 pub use crate::config::adapter::{AdapterConfig, BottleneckForm};
-pub use crate::init::log_bilinear::{LogBilinear, LogBilinearShape, LogBilinearSide};
+pub use crate::config::{BertConfig, Preset};
+pub use crate::error::{Error, LoadReport};
+pub use crate::init::{Initialization, initialize};
 pub use crate::layers::dropout::{DropoutKey, Mode, SelectedTokens, Site, dropout};
 pub use crate::models::architecture::Architecture;
-pub use crate::models::bert::{BertInput, BertModel, BertOutput, BertStates};
+pub use crate::models::bert::{BertInput, BertModel, BertOutput, BertPooler, BertStates};
 pub use crate::models::classification::{
     BertForMultipleChoice, BertForSequenceClassification, BertForSeveralTasks, BertForTokenClassification,
     token_loss,
 };
-pub use crate::models::contents::FolderContents;
-pub use crate::models::feature_head::{BertWithFeatureHead, FeatureHeadKind};
+pub use crate::models::feature_head::{BertWithFeatureHead, FeatureHead, FeatureHeadKind};
 pub use crate::models::gradient_checkpointing::RecomputeState;
 pub use crate::models::loss::{
     LossNormalizer, PretrainingLoss, PretrainingTargets, classification_loss, cross_entropy,
     cross_entropy_sum, regression_loss,
 };
-pub use crate::models::pretrained::{files_except_weights, load_pretrained, save_pretrained};
+pub use crate::models::pretrained::{load_pretrained, save_pretrained};
 pub use crate::models::pretraining::{
-    BertForPreTraining, PretrainingInput, PretrainingOutput, PretrainingScores,
+    BertForPreTraining, BertPredictionHead, BertPredictionHeadTransform, BertPretrainingHeads,
+    PretrainingInput, PretrainingOutput, PretrainingScores,
 };
 pub use crate::models::question_answering::{BertForQuestionAnswering, SpanLogits, span_loss};
-pub use bert_kernels::gelu::Gelu;
-pub use config::{BertConfig, Preset};
-pub use error::{Error, LoadReport};
-pub use init::Initialization;
+
+// For the other crates of the workspace; without a promise of stability.
+#[doc(hidden)]
+pub use crate::adapters::{is_adapter_parameter, is_fusion_parameter};
+#[doc(hidden)]
+pub use crate::checkpoint::{
+    foreign_weights::{is_fusion_folder, reject_adapter, reject_other_weights},
+    load::{CurrentTensors, current_names},
+    parameter_names::{hf_name, is_transposed, map_parameters, named_parameters},
+    pretrained::reject_weights_file,
+    safetensors::{
+        named_tensors_from_bytes, named_tensors_to_bf16_bytes, named_tensors_to_bytes,
+        named_tensors_to_f16_bytes, to_safetensors_bytes,
+    },
+    snapshot::{OnRelease, to_named_tensors},
+    tokenizer_files::DESCRIPTION,
+    weights_files::WEIGHTS,
+};
+#[doc(hidden)]
+pub use crate::init::log_bilinear::{LogBilinear, LogBilinearShape, LogBilinearSide};
+#[doc(hidden)]
+pub use crate::models::{contents::FolderContents, pretrained::files_except_weights};

@@ -30,15 +30,26 @@
 mod chart;
 mod document;
 mod interactive;
+#[doc(hidden)]
 pub mod markdown;
 mod table;
 
 use maud::{Markup, html};
 
-pub use chart::{Curve, Line, StepScale, chart, chart_data, downsample, series_color, smooth};
-pub use document::{Head, grouped, page, verdict};
-pub use interactive::{CHART_SCRIPT, Script, chart_page, heat_map, interactive_page, packed};
-pub use table::{Cell, bars, figures, shade, table};
+pub use chart::{Curve, Line, StepScale, chart};
+pub use document::{Head, page, verdict};
+pub use interactive::{Script, chart_page, heat_map, interactive_page};
+pub use table::{Cell, bars, table};
+
+// For the other crates of the workspace; without a promise of stability.
+#[doc(hidden)]
+pub use chart::{chart_data, downsample, series_color, smooth};
+#[doc(hidden)]
+pub use document::grouped;
+#[doc(hidden)]
+pub use interactive::{CHART_SCRIPT, packed};
+#[doc(hidden)]
+pub use table::{figures, shade};
 
 /// A key figure: its name, its value and a remark.
 pub type Figure<'a> = (&'a str, String, String);

@@ -7,13 +7,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use bert_finetuning::FinetuneReport;
-use bert_inference::model_dir::json_file::exists;
+use bert_inference::json_file::exists;
 use bert_pages::{
     Cell, Curve, Head, Line, chart, chart_page, downsample, figures, grouped, series_color, smooth, table,
     verdict,
 };
 use bert_storage::Locate;
-use bert_training::run_dir::identity::RUN;
+use bert_training::identity::RUN;
 use bert_training::{Error, RunProblem};
 use maud::{Markup, html};
 use serde_json::Value;

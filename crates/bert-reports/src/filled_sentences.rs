@@ -1,9 +1,7 @@
 //! Sentences of the held-out text in which a run's last weights fill a hidden word.
 
 use bert_data::{DataSet, StoredRows};
-use bert_inference::ModelOptions;
-use bert_inference::fill_mask::MaskFiller;
-use bert_inference::model_dir::model_folder::resolve_model_folder;
+use bert_inference::{MaskFiller, ModelOptions, resolve_model_folder};
 use maud::{Markup, html};
 
 use crate::run_record::RunRecord;

@@ -6,8 +6,7 @@ use bert_finetuning::{CellReport, EpochReport, FinetuneReport, FusionReport, Gri
 use bert_pages::{
     Cell, Curve, Figure, Head, Line, chart, chart_page, figures, grouped, series_color, table, tiles, verdict,
 };
-use bert_tasks::statistics::{Calibration, Interval, SeedSummary, SummaryRow};
-use bert_tasks::{Kind, Metric};
+use bert_tasks::{Calibration, Interval, Kind, Metric, SeedSummary, SummaryRow};
 use bert_training::Error;
 use maud::{Markup, html};
 
@@ -366,8 +365,7 @@ fn errors_table(folder: &Path, seed: u64) -> Markup {
 
 #[cfg(test)]
 mod tests {
-    use bert_tasks::statistics::SeedRun;
-    use bert_tasks::{Label, Scores, Task};
+    use bert_tasks::{Label, Scores, SeedRun, Task};
 
     use super::*;
     use bert_finetuning::{FinetuneConfig, TrainedParameters, TrainingParts};

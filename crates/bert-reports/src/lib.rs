@@ -3,34 +3,61 @@
 //! It reads the folder of a run (`run.json`, `metrics.jsonl`, `evaluations.jsonl`, `timing.jsonl`) or of a fine-tuning
 //! (`report.json`). The [`Report`] has the page, with curves and tables, and the findings in words. The page loads no
 //! external resources. It compares the figures with baselines and, for a run, with published results. [`compare`] compares
-//! several fine-tunings, [`tables`] writes features and attention weights as Parquet, and [`export`] converts models between
+//! several fine-tunings, `tables` writes features and attention weights as Parquet, and [`export`] converts models between
 //! formats.
 
-pub mod attention_page;
-pub mod compare;
-pub mod comparison;
-pub mod export;
+mod attention_page;
+mod compare;
+mod comparison;
+mod export;
 mod filled_sentences;
 mod findings;
 mod finetuning;
-pub mod live;
-pub(crate) mod next_step;
+mod live;
+mod next_step;
 mod page;
 mod pretraining;
-pub mod projector_page;
-pub mod protobuf;
-pub(crate) mod run_record;
-pub mod tables;
+mod projector_page;
+mod protobuf;
+mod run_record;
+mod tables;
 
-use std::path::Path;
-
+#[doc(no_inline)]
 pub use bert_training::{Error, RunProblem};
+
+pub use attention_page::attention_page;
+pub use compare::glue_submission::{Submission, write_submission};
+pub use compare::glue_table::{GlueRow, GlueTable};
+pub use compare::pairwise::{Comparison, SeedPair, Side, compare, compare_sides};
+pub use compare::{Collection, Group, collect};
+pub use comparison::comparison_page;
+pub use export::extend::{NewRows, extend_model};
+pub use export::import::{Import, Imported, import};
+pub use export::onnx::{OnnxModel, export_onnx};
+pub use export::{CardOptions, Export, WeightType, export, export_fresh, export_on};
 pub use findings::{Finding, Severity};
 pub use finetuning::finetuning_page;
 pub use page::Report;
 pub use pretraining::pretraining_page;
+pub use projector_page::projector_page;
 
-use bert_inference::model_dir::json_file::exists;
+// For the other crates of the workspace; without a promise of stability.
+#[doc(hidden)]
+pub use compare::{glue_table::TASKS, shared_text_warnings};
+#[doc(hidden)]
+pub use export::uses::{FolderUse, FolderUses, folder_uses};
+#[doc(hidden)]
+pub use export::{check_export_folder, transplant_encoder};
+#[doc(hidden)]
+pub use live::{LiveFigure, LiveRun, LiveState, LiveStatus, page::live_page};
+#[doc(hidden)]
+pub use protobuf::Message;
+#[doc(hidden)]
+pub use tables::{write_attention_parquet, write_features_parquet};
+
+use std::path::Path;
+
+use bert_inference::json_file::exists;
 use bert_storage::Locate;
 
 /// Returns the page of the run or fine-tuning in `folder`; `others` are pre-training runs to compare with.

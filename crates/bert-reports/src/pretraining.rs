@@ -6,9 +6,7 @@ use bert_pages::{
     Curve, Figure, Head, Line, chart, chart_page, downsample, figures, grouped, series_color, smooth, table,
     tiles,
 };
-use bert_training::Error;
-use bert_training::evaluation::Evaluation;
-use bert_training::pretrain::StepMetrics;
+use bert_training::{Error, Evaluation, StepMetrics};
 use maud::{Markup, html};
 
 use crate::comparison::same_vocabulary;

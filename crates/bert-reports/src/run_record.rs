@@ -5,19 +5,15 @@
 use std::path::{Path, PathBuf};
 
 use bert_data::{DataSet, Manifest};
-use bert_inference::compute::environment::Invocation;
-use bert_inference::model_dir::json_file::{read_json, read_record};
+use bert_inference::environment::Invocation;
+use bert_inference::json_file::{read_json, read_record};
 use bert_pages::StepScale;
-use bert_training::Error;
-use bert_training::data_loader::DataLoader;
-use bert_training::evaluation::ngram_baselines::{Baselines, baselines};
-use bert_training::evaluation::{Evaluation, EvaluationRecord};
-use bert_training::pretrain::run_file::{RunFile, RunIdentity, RunPaths};
-use bert_training::pretrain::shared_text::SharedText;
-use bert_training::pretrain::work::Work;
-use bert_training::pretrain::{StepMetrics, StepTiming};
-use bert_training::run_dir::identity::RUN;
-use bert_training::run_dir::metrics_log::records;
+use bert_training::identity::RUN;
+use bert_training::metrics_log::records;
+use bert_training::{
+    Baselines, DataLoader, Error, Evaluation, EvaluationRecord, RunFile, RunIdentity, RunPaths, SharedText,
+    StepMetrics, StepTiming, Work, baselines,
+};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 

@@ -30,12 +30,15 @@
 
 mod atomic;
 mod catch_panic;
+#[doc(hidden)]
 pub mod checksummed_json;
 mod error;
+#[doc(hidden)]
 pub mod objects;
 mod output;
 mod program;
 mod result_cache;
+#[doc(hidden)]
 pub mod scratch;
 mod source;
 mod staged;
@@ -44,17 +47,37 @@ mod system;
 mod visible;
 mod writable;
 
-pub use atomic::{AtomicFile, FileDigest, is_temporary, write_atomic, write_json_atomic};
-pub use catch_panic::catch_panic;
-pub use error::{Error, Failure, Locate, Located, OutputProblem, Result, is_disk_full};
-pub use objects::url::{has_secrets, is_url, on_disk, shown, with_lower_scheme};
+pub use atomic::{AtomicFile, FileDigest, write_atomic};
+pub use error::{Error, Failure, Locate, Located, OutputProblem, Result};
+pub use objects::url::is_url;
 pub use output::{Existing, OutputFile, OutputWriter};
-pub use program::{commit, set_commit};
-pub use result_cache::{CachedResult, ResultCache};
 pub use source::object_cache::ObjectCache;
-pub use source::{digest_bytes, digest_file, open_file, open_stream, open_stream_at, read_limited, size};
-pub use staged::{LOCK, OutputLock, StagedFolder};
+pub use source::{open_file, open_stream, read_limited};
+pub use staged::{OutputLock, StagedFolder};
+pub use system::{Disk, Durable, FileSystem};
+
+// For the other crates of the workspace; without a promise of stability.
+#[doc(hidden)]
+pub use atomic::{is_temporary, write_json_atomic};
+#[doc(hidden)]
+pub use catch_panic::catch_panic;
+#[doc(hidden)]
+pub use error::is_disk_full;
+#[doc(hidden)]
+pub use objects::url::{has_secrets, on_disk, shown, with_lower_scheme};
+#[doc(hidden)]
+pub use program::{commit, set_commit};
+#[doc(hidden)]
+pub use result_cache::{CachedResult, ResultCache};
+#[doc(hidden)]
+pub use source::{digest_bytes, digest_file, open_stream_at, size};
+#[doc(hidden)]
+pub use staged::LOCK;
+#[doc(hidden)]
 pub use suggestion::did_you_mean;
-pub use system::{Disk, Durable, FileSystem, free_space};
+#[doc(hidden)]
+pub use system::free_space;
+#[doc(hidden)]
 pub use visible::visible;
+#[doc(hidden)]
 pub use writable::check_writable;

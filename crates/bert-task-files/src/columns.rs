@@ -1,7 +1,7 @@
 //! Finds the text columns (or keys) in tables of new examples.
 
 use bert_tasks::{Columns, Task, TaskProblem, json_type};
-use bert_text::table::value_at;
+use bert_text::value_at;
 use serde_json::{Map, Value};
 
 use crate::glue_tsv::{check_column_count, table_column, text_columns};

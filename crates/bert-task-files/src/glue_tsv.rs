@@ -6,7 +6,7 @@
 //! and dev have no header, and any other official file can be read without its header.
 
 use bert_tasks::{Columns, Example, Kind, Label, Task, TaskProblem};
-use bert_text::table::{ColumnLookup, ColumnPlace, find_column};
+use bert_text::{ColumnLookup, ColumnPlace, find_column};
 
 use crate::missing_label::{LabelUse, is_missing_class};
 

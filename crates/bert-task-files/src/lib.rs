@@ -5,28 +5,30 @@
 //! | GLUE, SICK, SNLI: tab-separated; minBERT: `LABEL \|\|\| TEXT` | [`read_file`] | `glue_tsv.rs` |
 //! | SWAG: comma-separated | [`read_file`] | `swag.rs` |
 //! | custom table in CSV, TSV, JSON or Parquet | [`crate::table::describe`], [`read_file`] | `table/` |
-//! | SQuAD: JSON | [`read_questions`](squad::read_questions) | `squad.rs` |
-//! | CoNLL: one word a line | [`read_sentences`](conll::read_sentences) | `conll.rs` |
+//! | SQuAD: JSON | [`read_questions`] | `squad.rs` |
+//! | CoNLL: one word a line | [`read_sentences`] | `conll.rs` |
 //!
-//! `lines.rs` opens untrusted files for all of them. [`bert_text::table`] splits them into lines and rows.
+//! `lines.rs` opens untrusted files for all of them. [`bert_text::TableReader`] splits them into lines and rows.
 //!
 //! Texts are kept exactly as in the file, including the trailing blanks in SST-2; tokenizers drop those.
 
 mod columns;
-pub mod conll;
+mod conll;
 mod glue_tsv;
 mod lines;
 mod missing_label;
 mod new_texts;
-pub mod squad;
+mod squad;
 mod swag;
 mod table;
 
 pub use columns::TextColumns;
+pub use conll::read_sentences;
 pub use glue_tsv::text_columns;
 pub use lines::read_lines;
 pub use missing_label::{ExampleFile, LabelUse};
 pub use new_texts::{NewTexts, STANDARD_INPUT, TextLines};
+pub use squad::{QuestionRules, read_questions};
 pub use table::{
     DescribedTable, TableExamples, TableLabels, TableOptions, TextRow, column_names,
     describe as describe_table, table_examples,

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use bert_storage::{Failure, Locate};
 use bert_tasks::{TaskError, TaskProblem};
-use bert_text::table::{LineReader, TableReader, TextFormat};
+use bert_text::{LineReader, TableReader, TextFormat};
 
 /// Maximum file size. The largest published file, MNLI's training set, has about 200 MB.
 const MAX_FILE_BYTES: u64 = 1 << 30;

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use bert_storage::Locate;
 use bert_tasks::{Example, InputText, Task, TaskError, TaskProblem, TextSource, Window, Windows};
-use bert_text::table::{LineReader, RowValues, TableReader, TextFormat};
+use bert_text::{LineReader, RowValues, TableReader, TextFormat};
 
 use crate::columns::{ColumnNames, ColumnPositions, RowTexts, TextColumns};
 use crate::lines::unreadable;
@@ -216,8 +216,7 @@ fn filled(texts: RowTexts) -> Result<RowTexts, TaskProblem> {
 #[cfg(test)]
 mod tests {
     use bert_tasks::TableDescription;
-    use bert_text::Format;
-    use bert_text::table::{InputReader, json_text};
+    use bert_text::{Format, InputReader, json_text};
     use serde_json::Value;
 
     use super::*;

@@ -6,7 +6,7 @@
 use std::path::Path;
 
 use bert_storage::Locate;
-use bert_text::table::{RowValues, TextFormat};
+use bert_text::{RowValues, TextFormat};
 
 use super::lines::open_table;
 use bert_tasks::{Example, Task, TaskError, TaskProblem};

@@ -8,10 +8,10 @@
 //! | folder | step | start with |
 //! |---|---|---|
 //! | `task/` | the tasks: labels, files, metrics, default settings | [`Task`], [`TaskSpec`], [`Split`] |
-//! | `encode/` | token ids -> model input | [`encode_pair`], [`encode::windows`] |
-//! | `decode/` | model outputs -> answers, entities, prediction files | [`decode`], [`write_predictions`] |
-//! | `score/` | predictions and labels -> scores | [`score()`], [`constant_baseline`], [`score::squad_metrics`] |
-//! | `statistics/` | scores over seeds -> intervals and tests | [`statistics`] |
+//! | `encode/` | token ids -> model input | [`encode_pair`], [`windows`] |
+//! | `decode/` | model outputs -> answers, entities, prediction files | `decode`, [`write_predictions`] |
+//! | `score/` | predictions and labels -> scores | [`score()`], [`constant_baseline`], [`squad_metrics`] |
+//! | `statistics/` | scores over seeds -> intervals and tests | `statistics` |
 //! | `error.rs` | errors in names and files | [`TaskError`], [`TaskProblem`] |
 //!
 //! ```
@@ -26,24 +26,54 @@
 
 mod task;
 
-pub mod decode;
-pub mod encode;
-pub mod score;
-pub mod statistics;
-pub mod translation_metrics;
+mod decode;
+mod encode;
+mod score;
+mod statistics;
+mod translation_metrics;
 
+pub use crate::decode::answer_spans::AnswerSettings;
 pub use crate::decode::prediction_files::{
-    as_written, write_errors, write_labels, write_predictions, write_probabilities,
+    write_errors, write_labels, write_predictions, write_probabilities,
 };
 pub use crate::encode::pair::{EncodedPair, SpecialIds, encode_pair};
 pub use crate::encode::truncation::Truncation;
-pub use crate::score::baseline::{binomial_standard_error, constant_baseline, is_degenerate};
+pub use crate::encode::windows::WindowSettings;
 pub use crate::score::metrics::{confusion, score};
-pub use crate::task::error::{TaskError, TaskProblem, json_type};
-pub use crate::task::example::{Example, InputText, Label, Split, SplitFile, labels_of};
+pub use crate::statistics::{
+    Bin, Calibration, Interval, McNemar, MetricSummary, PairedTest, Ratio, SeedRun, SeedSummary, SummaryRow,
+    calibration, confidence_interval, paired_test, ratio_interval,
+};
+pub use crate::task::error::{TaskError, TaskProblem};
+pub use crate::task::example::{Example, InputText, Label, Split, SplitFile};
 pub use crate::task::metric::{Metric, Scores, Statistics};
 pub use crate::task::question::{Answer, Question};
-pub use crate::task::sentence::{Sentence, is_entity_tag, tags_of};
+pub use crate::task::sentence::Sentence;
 pub use crate::task::source::{TextSource, Window, Windows};
 pub use crate::task::spec::{Columns, Defaults, Kind, TaskSpec};
 pub use crate::task::{TableDescription, TableTask, Task};
+
+// For the other crates of the workspace; without a promise of stability.
+#[doc(hidden)]
+pub use crate::decode::prediction_files::as_written;
+#[doc(hidden)]
+pub use crate::decode::{answer_spans, entities};
+#[doc(hidden)]
+pub use crate::encode::windows;
+#[doc(hidden)]
+pub use crate::score::baseline::{binomial_standard_error, constant_baseline, is_degenerate};
+#[doc(hidden)]
+pub use crate::score::squad_metrics;
+#[doc(hidden)]
+pub use crate::task::{
+    error::json_type,
+    example::labels_of,
+    sentence::{is_entity_tag, tags_of},
+};
+#[doc(hidden)]
+#[doc(hidden)]
+pub use crate::translation_metrics::{
+    TranslationMetric,
+    bleu_tokenizer::BleuTokenizer,
+    bootstrap::{ScoreSummary, summarize},
+};

@@ -5,43 +5,71 @@
 //! | list the files that paths, folders and patterns name | [`expand`] |
 //! | recognize a file by its content | [`Format::detect`] |
 //! | read a file as blocks of whole lines, in bounded memory | [`BlockReader`] |
-//! | read tables whose rows are documents or examples (CSV, TSV, JSON, Parquet) | [`table`] |
-//! | convert wikitext | [`wikitext`] |
+//! | read tables whose rows are documents or examples (CSV, TSV, JSON, Parquet) | `table` |
+//! | convert wikitext | `wikitext` |
 //!
 //! Each argument's files are in bytewise order. Plain text, compressed text, JSON and tables are recognized by their
 //! content. A [`Block`] contains bytes that are neither decoded nor split. As in the reference, only `\n` ends a line.
 //! Unlike the reference, inputs are sorted and a missing input is an error.
 
 mod blocks;
-pub mod bytes;
+mod bytes;
 mod dump;
 mod entry;
 mod error;
 mod files;
 mod findings;
 mod format;
-pub mod forms;
+mod forms;
 mod json;
-pub mod parquet;
+mod parquet;
 mod reading;
 mod recognize;
 mod row_blocks;
+#[doc(hidden)]
 pub mod sentence_ends;
-pub mod table;
-pub mod texts;
+mod table;
+mod texts;
+#[doc(hidden)]
 pub mod threads;
-pub mod wikitext;
+mod wikitext;
 
-pub use blocks::{Block, BlockReader};
-pub use entry::{DumpPages, InputEntry, each_file, same_range, same_text, size};
+pub use entry::{DumpPages, InputEntry};
 pub use error::{Error, InputProblem, InputsError, Result, TextProblem};
+pub use files::expand;
+pub use findings::remarks::Remarks;
+pub use format::Format;
+pub use reading::{LineBreaks, Reading};
+pub use table::{
+    ColumnLookup, ColumnPlace, Header, InputReader, LineReader, Row, RowValues, TableReader, TextFormat,
+};
+pub use texts::{TextKind, TextRules, each_text};
+pub use wikitext::{Wiki, wikitext_to_text};
+
+// For the other crates of the workspace; without a promise of stability.
+#[doc(hidden)]
+pub use blocks::{Block, BlockReader};
+#[doc(hidden)]
+pub use bytes::{file_range, range_digest};
+#[doc(hidden)]
+pub use entry::{each_file, same_range, same_text, size};
+#[doc(hidden)]
 pub use files::{
-    expand, files_to_read, first_duplicate, reject_output_inside, reject_too_many, reject_vocabulary,
+    files_to_read, first_duplicate, reject_output_inside, reject_too_many, reject_vocabulary,
     skipped_names_note, skipped_tables_warning, split_lists,
 };
+#[doc(hidden)]
 pub use findings::{line_check, remarks};
-pub use format::{Format, document_end};
-pub use reading::{LineBreaks, Reading, TEXT_COLUMN, recorded_file_name, recorded_name};
+#[doc(hidden)]
+pub use format::document_end;
+#[doc(hidden)]
+pub use forms::joiner;
+#[doc(hidden)]
+pub use parquet::open::{Batches, ParquetFile};
+#[doc(hidden)]
+pub use reading::{TEXT_COLUMN, recorded_file_name, recorded_name};
+#[doc(hidden)]
+pub use table::{find_column, json_text, recognized, value_at};
 
 /// Minimum size of a full block; it ends at the next line end.
 pub const BLOCK: usize = 1 << 18;

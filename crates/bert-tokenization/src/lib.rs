@@ -6,7 +6,7 @@
 //! | map tokens to ids and back | [`Vocabulary`] |
 //! | convert a text to ids | [`Tokenizer`]; [`Encoder`], with a cache of words, for long text |
 //! | find the characters that a piece came from | [`Tokenizer::encode_with_offsets`] |
-//! | words of Chinese text | [`chinese_words`], with the feature `chinese` |
+//! | words of Chinese text | `chinese_words`, with the feature `chinese` |
 //!
 //! The reference's `BasicTokenizer` (clean, split ideographs, lower-case, strip accents, split punctuation) is ported
 //! here; the WordPiece model comes from the `tokenizers` crate. That crate's own BERT normalizer is not used, because
@@ -15,21 +15,24 @@
 
 mod added_tokens;
 mod basic;
-pub mod chinese_words;
+mod chinese_words;
 mod encoder;
 mod error;
 mod json_keys;
 mod offsets;
+#[doc(hidden)]
 pub mod python_str;
 mod settings;
 mod tokenizer;
 mod tokenizer_files;
 mod tokenizer_json;
+#[doc(hidden)]
 pub mod turkic;
-pub mod vocabulary;
+mod vocabulary;
 mod word_marks;
 
-pub use basic::{basic_tokens, is_ideograph, is_punctuation, without_accents};
+#[cfg(feature = "chinese")]
+pub use chinese_words::ChineseSegmenter;
 pub use encoder::Encoder;
 pub use error::{Error, Result, VocabularyProblem};
 pub use offsets::PieceWithOffsets;
@@ -38,3 +41,11 @@ pub use tokenizer::Tokenizer;
 pub use tokenizer_files::TokenizerFiles;
 pub use vocabulary::{TokenId, Vocabulary};
 pub use word_marks::IdSpace;
+
+// For the other crates of the workspace; without a promise of stability.
+#[doc(hidden)]
+pub use basic::{basic_tokens, is_ideograph, is_punctuation, without_accents};
+#[doc(hidden)]
+pub use vocabulary::{
+    CLS, MASK, MAX_INPUT_CHARS_PER_WORD, PAD, SEP, SPECIAL, UNK, WordShare, cased_words, is_special_token,
+};

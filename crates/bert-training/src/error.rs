@@ -330,7 +330,7 @@ impl Error {
 
 /// Rejects the value of a flag if `good` is false.
 pub fn check(good: bool, flag: &'static str, reason: &str) -> Result<(), Error> {
-    Ok(bert_inference::error::check(good, flag, reason)?)
+    Ok(bert_inference::check(good, flag, reason)?)
 }
 
 /// Returns the smaller numbers of ranks that can continue a run, in words.

@@ -22,18 +22,18 @@
 //!
 //! The main types, in the order in which a run uses them:
 //!
-//! 1. [`PretrainConfig`] has every setting of a pre-training run. [`pretrain::pretrain`] starts or continues the run;
-//!    it reports [`PretrainEvent`](pretrain::PretrainEvent)s to its caller and stops cleanly when a
+//! 1. [`PretrainConfig`] has every setting of a pre-training run. [`pretrain`] starts or continues the run;
+//!    it reports [`PretrainEvent`]s to its caller and stops cleanly when a
 //!    [`StopFlag`](bert_inference::StopFlag) is set.
 //! 2. [`DeviceName`](bert_inference::DeviceName) opens the device, and
-//!    [`FreshWeights`](initialization::FreshWeights) holds the initial weights of a new model.
-//! 3. [`DataLoader`](data_loader::DataLoader) reads the shards, ahead of time in a
-//!    [`Prefetcher`](data_loader::Prefetcher), and provides a [`PretrainingBatch`](data_loader::PretrainingBatch) for
+//!    [`FreshWeights`] holds the initial weights of a new model.
+//! 3. [`DataLoader`] reads the shards, ahead of time in a
+//!    `Prefetcher`, and provides a [`PretrainingBatch`] for
 //!    each step.
-//! 4. [`train_step`](step::train_step) sums the gradients of a batch, and an [`Optimizer`](optimizer::Optimizer) updates
-//!    the model at the learning rate of a [`Schedule`](optimizer::lr_schedule::Schedule).
-//! 5. [`evaluate`](evaluation::evaluate) returns an [`Evaluation`](evaluation::Evaluation) on held-out data.
-//! 6. [`CheckpointFolder`](bert_inference::model_dir::checkpoint::CheckpointFolder) finds the newest valid checkpoint
+//! 4. [`train_step`] sums the gradients of a batch, and an [`Optimizer`] updates
+//!    the model at the learning rate of a [`Schedule`].
+//! 5. [`evaluate`] returns an [`Evaluation`] on held-out data.
+//! 6. `CheckpointFolder` of `bert-inference` finds the newest valid checkpoint
 //!    of a run.
 //!
 //! `bert-finetuning` trains such a checkpoint on a task, `bert-inference` applies it to texts, and `bert-reports`
@@ -50,25 +50,78 @@
 //!   only if its data and the settings that determine its results are unchanged.
 //! - **Compute settings are explicit values.** A [`Compute`](bert_kernels::Compute) in
 //!   [`BertConfig::compute`](bert_model::BertConfig::compute) and in the optimizer selects kernels and precision, so
-//!   two models in one process may differ. Only [`bert_inference::compute::device`] selects the backend.
+//!   two models in one process may differ. Only [`bert_inference::DeviceName`] selects the backend.
 //! - **Unsupported input is rejected.** Errors name the file and line, or the flag.
 //! - **The library prints nothing and never exits the process.** It calls closures and returns an [`Error`], which
 //!   provides the exit code for a program.
 //!
 //! `bert-inference` describes the features.
 
-pub mod data_loader;
+mod data_loader;
 mod error;
-pub mod evaluation;
-pub(crate) mod gradients;
-pub mod group;
-pub mod initialization;
-pub mod optimizer;
-pub mod pretrain;
-pub mod run_dir;
-pub mod step;
+mod evaluation;
+mod gradients;
+mod group;
+mod initialization;
+mod optimizer;
+mod pretrain;
+mod run_dir;
+mod step;
 
-pub use crate::error::{Error, RunProblem, check};
+pub use crate::data_loader::training_data::TrainingData;
+pub use crate::data_loader::{DataLoader, PretrainingBatch, ShardOrder};
+pub use crate::error::{Error, RunProblem};
+pub use crate::evaluation::forgetting::MaskedLmScores;
+pub use crate::evaluation::ngram_baselines::{Baseline, Baselines, baselines};
+pub use crate::evaluation::top_k::top_k_accuracy;
+pub use crate::evaluation::{Evaluation, EvaluationRecord, PartEvaluation, evaluate};
+pub use crate::group::Group;
+pub use crate::initialization::log_bilinear::CountingEvent;
+pub use crate::initialization::{FreshWeights, InitializationChoice};
+pub use crate::optimizer::Optimizer;
+pub use crate::optimizer::adamw::AdamW;
+pub use crate::optimizer::config::{OptimizerConfig, OptimizerName};
+pub use crate::optimizer::lamb::Lamb;
+pub use crate::optimizer::lr_schedule::{Schedule, ScheduleKind};
+pub use crate::optimizer::optimizer_args::OptimizerArgs;
+pub use crate::optimizer::size_defaults::ChosenDefault;
+pub use crate::optimizer::update_rule::{
+    Change, NormSquares, Parameter, UpdateByNorms, UpdateNumbers, UpdateRule,
+};
+pub use crate::pretrain::config::{EvalPart, PretrainConfig, RunLength};
+pub use crate::pretrain::events::{PretrainEvent, PretrainOutcome, StepMetrics, StepTiming};
+pub use crate::pretrain::time_budget::Budget;
+pub use crate::pretrain::work::Work;
+pub use crate::pretrain::{PretrainEstimate, dry_run, pretrain, pretrain_on};
+pub use crate::run_dir::training_run::TrainingRun;
+pub use crate::step::device_check::DeviceCheck;
+pub use crate::step::divergence::{Divergence, Rise};
+pub use crate::step::pretraining_loss::pretraining_objective;
+pub use crate::step::{MicroBatchLoss, NotFinite, StepId, StepReport, train_step};
 
-pub use crate::initialization::InitializationChoice;
-pub use crate::pretrain::config::PretrainConfig;
+// For the other crates of the workspace; without a promise of stability.
+#[doc(hidden)]
+pub use crate::data_loader::data_tokenizer;
+#[doc(hidden)]
+pub use crate::error::check;
+#[doc(hidden)]
+pub use crate::evaluation::{
+    EvaluationSums, evaluate_batch,
+    forgetting::{ForgettingTest, encoder_of},
+    probed_instances::probe_instances,
+};
+#[doc(hidden)]
+pub use crate::initialization::named_model;
+#[doc(hidden)]
+pub use crate::optimizer::size_defaults::ModelSize;
+#[doc(hidden)]
+pub use crate::pretrain::{
+    best_and_average::{BEST, EVALUATION},
+    pretrain_in,
+    run_file::{DataRules, MixedData, Moments, RunFile, RunIdentity, RunPaths},
+    shared_text::SharedText,
+};
+#[doc(hidden)]
+pub use crate::run_dir::{histograms, identity, incomplete_output, metrics_log, training_run::trainer_state};
+#[doc(hidden)]
+pub use crate::step::{device_check, device_selection, train_step_in};

@@ -3,8 +3,7 @@
 //! This is a separate program, because it counts the allocations of the whole process. The resident size would also count
 //! the free memory that the system's allocator keeps, which varies by a tenth.
 
-use bert_inference::DeviceName;
-use bert_inference::compute::device::KernelChoice;
+use bert_inference::{DeviceName, KernelChoice};
 use bert_model::{BertConfig, Preset};
 use peak_alloc::PeakAlloc;
 

@@ -14,21 +14,44 @@
 //!
 //! | module | contents |
 //! |---|---|
-//! | [`config`] | sizes and probabilities; [`Fusion`](config::Fusion) selects the use of BERT |
-//! | [`layers`] | attention, drop-net, layers of the encoder and the decoder |
-//! | [`model`] | the model and its loss; decoding with a cache; greedy and beam search |
-//! | [`text`] | parallel text, word pieces, batches |
-//! | [`training`] | the training run and its checkpoints |
-//! | [`translator`] | translation of new sentences |
+//! | `config` | sizes and probabilities; [`Fusion`] selects the use of BERT |
+//! | `layers` | attention, drop-net, layers of the encoder and the decoder |
+//! | `model` | the model and its loss; decoding with a cache; greedy and beam search |
+//! | `text` | parallel text, word pieces, batches |
+//! | `training` | the training run and its checkpoints |
+//! | `translator` | translation of new sentences |
 //!
 //! Kernels, the training step, AdamW, checkpoints and tokenizers come from the other crates of the workspace.
 
-pub mod config;
-pub mod error;
-pub mod layers;
-pub mod model;
-pub mod text;
-pub mod training;
-pub mod translator;
+mod config;
+mod error;
+mod layers;
+mod model;
+mod text;
+mod training;
+mod translator;
 
+pub use config::{Fusion, TranslationConfig};
 pub use error::Error;
+pub use model::beam_search::{SearchConfig, SpecialTokens, Translation, translate};
+pub use model::transformer::{EncodedSource, SourceBatch, TargetBatch, TranslationLoss, TranslationModel};
+pub use text::parallel::{ParallelText, SentencePair};
+pub use training::config::TrainConfig;
+pub use training::run::{StepMetrics, TrainEvent, TrainOutcome, train};
+pub use translator::{TranslatedSentence, Translator};
+
+// For the program and the tests; without a promise of stability.
+#[doc(hidden)]
+pub use layers::{
+    decoder::DecoderLayer,
+    drop_net::Branches,
+    encoder::{EncoderLayer, MaskedStates},
+    positions::causal_bias,
+};
+#[doc(hidden)]
+pub use model::{initialization::initialize, step_scores::StepScores};
+#[doc(hidden)]
+pub use text::{
+    parallel::{ParallelArgs, check_lines},
+    tokenizers::is_wide,
+};

@@ -30,7 +30,7 @@ impl Translator {
     /// Opens the model of a checkpoint's folder. `search.max_length` is reduced to the model's maximum.
     ///
     /// # Errors
-    /// Same as [`SavedModel::open`].
+    /// When the folder cannot be read or is damaged.
     pub fn open(folder: &Path, search: SearchConfig, device: DeviceName) -> Result<Self, Error> {
         let device = device.open()?;
         let model = SavedModel::open(folder, &device)?;

@@ -1,7 +1,7 @@
 //! `bert completions` prints a completion script for a shell.
 
 use bert_data::languages;
-use bert_inference::model_dir::builtin_model;
+use bert_inference::builtin_model;
 use bert_model::Preset;
 use bert_tasks::Task;
 use clap::builder::PossibleValuesParser;

@@ -1,14 +1,11 @@
 //! `bert devices` lists the devices of this machine, measures them and checks them against the CPU.
 
-use bert_inference::compute::device::KernelChoice;
-use bert_inference::compute::device_survey::DeviceInfo;
-use bert_inference::compute::memory::bytes_in_words;
-use bert_inference::compute::precision::PrecisionChoice;
-use bert_inference::{DEVICE_HELP, DeviceName};
+use bert_inference::memory::bytes_in_words;
+use bert_inference::{DEVICE_HELP, DeviceInfo, DeviceName, KernelChoice, PrecisionChoice};
 use bert_kernels::Compute;
 use bert_model::{BertConfig, Preset};
-use bert_training::step::device_check::{CheckShape, check_device};
-use bert_training::step::device_selection::select_device;
+use bert_training::device_check::{CheckShape, check_device};
+use bert_training::device_selection::select_device;
 use clap::Args as ClapArgs;
 use serde::Serialize;
 

@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use bert_hub::Event;
-use bert_inference::model_dir::hub_model::{self, hub_name};
-use bert_inference::model_dir::json_file::read_json;
-use bert_inference::model_dir::model_folder::resolve_tuned_folder;
+use bert_inference::hub_model::hub_name;
+use bert_inference::json_file::read_json;
+use bert_inference::{hub_model, resolve_tuned_folder};
 use serde_json::Value;
 
 use crate::output::progress::{Progress, print_note, print_warning};

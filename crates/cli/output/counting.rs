@@ -1,6 +1,6 @@
 //! Shows the progress of counting a text for initial weights.
 
-use bert_training::initialization::log_bilinear::CountingEvent;
+use bert_training::CountingEvent;
 
 use crate::output::progress::Progress;
 

@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use anyhow::ensure;
 use bert_collectives::{Deadline, Engine, Environment, Plan, Waiting, host_name};
-use bert_training::group::Group;
-use bert_training::pretrain::time_budget::Budget;
+use bert_training::{Budget, Group};
 use clap::ValueEnum;
 
 use crate::output::progress::{print_note, print_warning};

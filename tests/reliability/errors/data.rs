@@ -1,6 +1,6 @@
 //! Invalid data folders, for every program that opens them.
 
-use bert_data::shard::footer::FORMAT_VERSION;
+use bert_data::FORMAT_VERSION;
 
 use super::check;
 use crate::common::{Folder, QUICK, articles};

@@ -24,8 +24,7 @@ use std::sync::atomic::AtomicBool;
 
 use bert_storage::{Disk, FileSystem, StagedFolder, digest_bytes, on_disk};
 use bert_text::{each_file, same_text};
-use bert_tokenization::chinese_words::ChineseSegmenter;
-use bert_tokenization::{IdSpace, Tokenizer};
+use bert_tokenization::{ChineseSegmenter, IdSpace, Tokenizer};
 
 use crate::builder::bucket_rows::{BucketJob, BucketWorker};
 use crate::builder::memory::Tuning;

@@ -2,8 +2,7 @@
 
 use bert_text::threads::pool;
 use bert_text::{Format, reject_too_many};
-use bert_tokenization::vocabulary::is_special_token;
-use bert_tokenization::{TokenizerSettings, Vocabulary};
+use bert_tokenization::{TokenizerSettings, Vocabulary, is_special_token};
 use rayon::ThreadPool;
 use std::path::PathBuf;
 

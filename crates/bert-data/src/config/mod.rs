@@ -8,7 +8,7 @@ pub(crate) mod byte_size;
 pub(crate) mod check;
 mod choices;
 mod derived;
-pub mod hold_out;
+pub(crate) mod hold_out;
 pub(crate) mod language;
 pub(crate) mod part;
 pub mod predictions;

@@ -36,9 +36,9 @@ use crate::error::{Error, Locate, ManifestProblem, OptionError, Result};
 use crate::shard::footer::FORMAT_VERSION;
 
 /// The file name of the manifest.
-pub const MANIFEST: &str = "manifest.json";
+pub(crate) const MANIFEST: &str = "manifest.json";
 /// The file name of the copy of the vocabulary.
-pub const VOCABULARY: &str = "vocab.txt";
+pub(crate) const VOCABULARY: &str = "vocab.txt";
 
 /// One Parquet file of the data set.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

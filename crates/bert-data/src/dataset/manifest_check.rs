@@ -6,8 +6,7 @@
 
 use std::path::Path;
 
-use bert_tokenization::Vocabulary;
-use bert_tokenization::vocabulary::is_special_token;
+use bert_tokenization::{Vocabulary, is_special_token};
 
 use crate::config::{Layout, MAX_ROW_GROUPS, Nsp};
 use crate::dataset::manifest::{MANIFEST, Manifest, ShardEntry, check_equal};

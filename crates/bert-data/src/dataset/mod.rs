@@ -5,12 +5,12 @@ pub(crate) mod document_groups;
 pub(crate) mod document_hashes;
 mod figures;
 pub(crate) mod invariants;
-pub mod manifest;
+pub(crate) mod manifest;
 pub(crate) mod manifest_check;
-pub mod render;
-pub mod report;
+pub(crate) mod render;
+pub(crate) mod report;
 mod report_warnings;
-pub mod row_masker;
+pub(crate) mod row_masker;
 pub(crate) mod stored_rows;
 pub(crate) mod verify;
 

@@ -15,7 +15,7 @@ use crate::error::Result;
 use crate::shard::row::Row;
 
 /// Returns the meaning of a label.
-pub fn label_name(nsp: Nsp, label: i8) -> &'static str {
+pub(crate) fn label_name(nsp: Nsp, label: i8) -> &'static str {
     match (nsp, label) {
         (Nsp::On, 1) => "random next",
         (Nsp::On, _) => "actual next",
@@ -29,14 +29,14 @@ pub fn label_name(nsp: Nsp, label: i8) -> &'static str {
 type Token = (Option<&'static str>, String, String);
 
 /// One instance as text: its label, then segment A and segment B, each on a separate line.
-pub struct InstanceText {
+pub(crate) struct InstanceText {
     head: String,
     segments: [Vec<Token>; 2],
 }
 
 impl InstanceText {
     /// Renders a row.
-    pub fn new(row: Row<'_>, vocabulary: &Vocabulary, nsp: Nsp) -> Self {
+    pub(crate) fn new(row: Row<'_>, vocabulary: &Vocabulary, nsp: Nsp) -> Self {
         let label = label_name(nsp, row.next_sentence_label);
         let tokens = row.input_ids.len();
         let masks = row.masked_lm_ids.len();

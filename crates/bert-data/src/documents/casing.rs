@@ -8,11 +8,10 @@
 use std::path::PathBuf;
 
 use bert_text::line_check::BadLines;
-use bert_text::table::InputReader;
-use bert_text::texts::{TextRules, each_text};
-use bert_tokenization::vocabulary::{cased_words, is_special_token};
+use bert_text::{InputReader, TextRules, each_text};
 use bert_tokenization::{
-    Tokenizer, TokenizerFiles, TokenizerSettings, Vocabulary, basic_tokens, without_accents,
+    Tokenizer, TokenizerFiles, TokenizerSettings, Vocabulary, basic_tokens, cased_words, is_special_token,
+    without_accents,
 };
 
 use crate::config::{BuildConfig, RandomMode};
@@ -21,7 +20,7 @@ use crate::error::Result;
 
 /// Maximum fraction of accented words in a vocabulary of text without accents.
 const MAX_ACCENTED_FRACTION: f64 = 0.01;
-/// Maximum fraction of words that are [`UNK`](bert_tokenization::vocabulary::UNK) because of their case in text
+/// Maximum fraction of words that are [`UNK`](bert_tokenization::UNK) because of their case in text
 /// without capitals.
 const MAX_UNKNOWN_FRACTION: f64 = 0.01;
 /// Maximum number of files whose first block is checked.

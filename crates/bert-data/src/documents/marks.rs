@@ -9,9 +9,7 @@ use unicode_general_category::{GeneralCategory, get_general_category};
 use unicode_normalization::UnicodeNormalization;
 
 use bert_text::line_check::BadLines;
-use bert_text::table::InputReader;
-use bert_text::texts::{TextRules, each_text};
-use bert_text::{Format, Reading};
+use bert_text::{Format, InputReader, Reading, TextRules, each_text};
 use bert_tokenization::{TokenizerSettings, basic_tokens};
 
 use crate::error::Result;

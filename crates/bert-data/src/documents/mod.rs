@@ -10,7 +10,7 @@ pub(crate) mod bucket;
 pub(crate) mod casing;
 pub(crate) mod id_width;
 pub(crate) mod marks;
-pub mod read;
+pub(crate) mod read;
 pub(crate) mod read_report;
 pub(crate) mod selection;
 pub(crate) mod sentences;
@@ -246,7 +246,7 @@ impl Document<'_> {
 }
 
 /// Collects documents: token ids of sentences in text order, and the ends of documents.
-pub struct DocumentsBuilder {
+pub(crate) struct DocumentsBuilder {
     documents: Documents,
     /// Files for the text and the index; `None` if the corpus is in memory.
     files: Option<[ScratchFile; 2]>,
@@ -260,7 +260,7 @@ pub struct DocumentsBuilder {
 
 impl DocumentsBuilder {
     /// Creates a corpus in memory for ids below `vocabulary`.
-    pub fn new(vocabulary: usize) -> Self {
+    pub(crate) fn new(vocabulary: usize) -> Self {
         Self {
             documents: Documents::empty(Width::for_vocabulary(vocabulary)),
             files: None,
@@ -280,7 +280,7 @@ impl DocumentsBuilder {
     ///
     /// # Errors
     /// Write errors, if the corpus is on disk; [`TextError::DocumentTooLong`].
-    pub fn push_sentence(&mut self, ids: &[u32]) -> Result<()> {
+    pub(crate) fn push_sentence(&mut self, ids: &[u32]) -> Result<()> {
         self.packed.clear();
         self.documents.width.put(ids, &mut self.packed);
         self.hash.add_sentence(&self.packed);
@@ -300,7 +300,7 @@ impl DocumentsBuilder {
     ///
     /// # Errors
     /// As [`DocumentsBuilder::push_sentence`].
-    pub fn close_document(&mut self) -> Result<u64> {
+    pub(crate) fn close_document(&mut self) -> Result<u64> {
         let counts = &mut self.documents.counts;
         let sentences = counts.sentences - self.closed.sentences;
         if sentences > 0 {
@@ -318,13 +318,8 @@ impl DocumentsBuilder {
         Ok(sentences)
     }
 
-    /// Returns the number of documents so far.
-    pub fn len(&self) -> usize {
-        self.documents.counts.documents as usize
-    }
-
     /// Returns whether there are no documents yet.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.documents.counts.documents == 0
     }
 
@@ -335,7 +330,7 @@ impl DocumentsBuilder {
     ///
     /// # Panics
     /// If the corpus is on disk.
-    pub fn finish(mut self) -> Result<Documents> {
+    pub(crate) fn finish(mut self) -> Result<Documents> {
         assert!(self.files.is_none(), "a corpus on disk is read from its files");
         self.close_document()?;
         Ok(self.documents)

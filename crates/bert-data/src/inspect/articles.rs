@@ -3,9 +3,7 @@
 use std::path::Path;
 
 use bert_text::line_check::BadLines;
-use bert_text::table::InputReader;
-use bert_text::texts::{TextRules, each_text};
-use bert_text::{Reading, TEXT_COLUMN};
+use bert_text::{InputReader, Reading, TEXT_COLUMN, TextRules, each_text};
 
 use crate::error::Result;
 

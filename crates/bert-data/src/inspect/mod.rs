@@ -106,7 +106,7 @@ impl fmt::Display for Inspection {
 ///
 /// # Errors
 /// As [`DataSet::open`] and [`StoredRows::row`]; [`OptionError::NoSuchInstance`].
-pub fn instance(folder: &Path, index: u64) -> Result<String> {
+pub fn inspect_instance(folder: &Path, index: u64) -> Result<String> {
     let data = &DataSet::open(folder)?;
     let manifest = data.manifest();
     if index >= manifest.instances {

@@ -14,8 +14,7 @@
 //! it.
 
 use bert_random::Random;
-use bert_tokenization::vocabulary::is_special_token;
-use bert_tokenization::{IdSpace, TokenId, Vocabulary};
+use bert_tokenization::{IdSpace, TokenId, Vocabulary, is_special_token};
 
 use crate::config::predictions::number_to_predict;
 use crate::instance::ngram_spans::Spans;

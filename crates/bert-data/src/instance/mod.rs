@@ -2,7 +2,7 @@
 //! thread or machine can generate any instance.
 
 pub(crate) mod coverage;
-pub mod keyed;
-pub mod masking;
+pub(crate) mod keyed;
+pub(crate) mod masking;
 pub(crate) mod ngram_spans;
-pub mod pairs;
+pub(crate) mod pairs;

@@ -116,7 +116,7 @@ pub(crate) struct UncutPair {
 ///
 /// # Errors
 /// The errors of `emit`.
-pub fn draw_pairs<R: Random>(
+pub(crate) fn draw_pairs<R: Random>(
     documents: &Documents,
     index: usize,
     rules: &PairRules,

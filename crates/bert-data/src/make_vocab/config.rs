@@ -3,8 +3,7 @@
 use std::borrow::Cow;
 
 use bert_text::line_check::BadLines;
-use bert_text::texts::TextRules;
-use bert_text::{Reading, TEXT_COLUMN};
+use bert_text::{Reading, TEXT_COLUMN, TextRules};
 use bert_tokenization::TokenizerSettings;
 use bert_tokenization::turkic::{is_turkic, turkic_lower_case};
 use serde::{Deserialize, Serialize};

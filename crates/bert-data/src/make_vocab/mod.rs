@@ -26,12 +26,9 @@ pub use extend::{AddedPiece, ExtendedVocabulary, ExtensionReport, extend_vocabul
 pub use report::{TrainedVocabulary, VocabReport};
 
 use bert_text::line_check::LineCheck;
-use bert_text::table::recognized;
-use bert_text::texts::each_text;
 use bert_text::threads::pool;
-use bert_text::{BLOCK, Block, files_to_read, first_duplicate};
-use bert_tokenization::vocabulary::SPECIAL;
-use bert_tokenization::{Tokenizer, TokenizerSettings, Vocabulary, basic_tokens};
+use bert_text::{BLOCK, Block, each_text, files_to_read, first_duplicate, recognized};
+use bert_tokenization::{SPECIAL, Tokenizer, TokenizerSettings, Vocabulary, basic_tokens};
 use merges::CONTINUES;
 use word_counts::WordCounts;
 

@@ -39,7 +39,7 @@ pub(crate) const DOCUMENTS_PER_BATCH: usize = 32;
 /// Returns the schema of documents: `input_ids: list<int32>`, the tokens of a document without special tokens, and
 /// `sentence_lengths: list<int32>`, the number of tokens of each sentence; nothing is nullable, nothing is empty. With
 /// a segmenter, `continues_word: list<bool>` follows, one value for each token.
-pub fn document_schema() -> SchemaRef {
+pub(crate) fn document_schema() -> SchemaRef {
     let list = |name: &str| Field::new(name, DataType::List(element(DataType::Int32)), false);
     Arc::new(Schema::new(DOCUMENT_COLUMNS.map(list).to_vec()))
 }

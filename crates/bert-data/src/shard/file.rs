@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use arrow_array::RecordBatch;
 use arrow_schema::{DataType, Schema};
 use bert_storage::open_file;
-use bert_text::parquet::open::{Batches, ParquetFile};
+use bert_text::{Batches, ParquetFile};
 use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder,
 };

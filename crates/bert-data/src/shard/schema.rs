@@ -12,11 +12,11 @@ use crate::config::Columns;
 use crate::error::RowProblem;
 
 /// The columns, in order.
-pub const COLUMNS: [&str; 5] =
+pub(crate) const COLUMNS: [&str; 5] =
     ["input_ids", "segment_ids", "masked_lm_positions", "masked_lm_ids", "next_sentence_label"];
 
 /// The last column, present if tokens are stored without masks and a segmenter found the words.
-pub const MARKS: &str = "continues_word";
+pub(crate) const MARKS: &str = "continues_word";
 
 pub(crate) fn element(kind: DataType) -> FieldRef {
     // "element" is the name that the Parquet specification gives to the items of a list.
@@ -25,7 +25,7 @@ pub(crate) fn element(kind: DataType) -> FieldRef {
 
 /// Returns the schema: `input_ids: list<int32>`, `segment_ids: list<int8>`, `masked_lm_positions: list<int32>`,
 /// `masked_lm_ids: list<int32>`, `next_sentence_label: int8` (1 = B is random); nothing is nullable.
-pub fn schema() -> SchemaRef {
+pub(crate) fn schema() -> SchemaRef {
     schema_of(COLUMNS, [DataType::Int32, DataType::Int8, DataType::Int32, DataType::Int32])
 }
 
@@ -56,7 +56,7 @@ pub const HF_COLUMNS: [&str; 5] =
 /// padded with 0), `attention_mask: list<int8>` (1 for tokens, 0 for padding), `labels: list<int32>` (the original id
 /// of a masked token, else -100), all of length `max_seq_length`, and `next_sentence_label: int8` (1 = B is random).
 /// Nothing is nullable.
-pub fn hf_schema() -> SchemaRef {
+pub(crate) fn hf_schema() -> SchemaRef {
     schema_of(HF_COLUMNS, [DataType::Int32, DataType::Int8, DataType::Int8, DataType::Int32])
 }
 

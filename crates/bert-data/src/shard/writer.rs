@@ -39,13 +39,13 @@ const TRAINING: &str = "train-";
 const HELD_OUT: &str = "_validation-";
 
 /// Returns the name of shard `index` of `count`, of training or held-out data.
-pub fn shard_name(index: usize, count: usize, held_out: bool) -> String {
+pub(crate) fn shard_name(index: usize, count: usize, held_out: bool) -> String {
     let prefix = if held_out { HELD_OUT } else { TRAINING };
     format!("{prefix}{index:05}-of-{count:05}.parquet")
 }
 
 /// Returns whether a file name is the name of a shard.
-pub fn is_shard_name(name: &str) -> bool {
+pub(crate) fn is_shard_name(name: &str) -> bool {
     let number = |text: &str| text.len() == 5 && text.bytes().all(|byte| byte.is_ascii_digit());
     name.strip_prefix(TRAINING)
         .or(name.strip_prefix(HELD_OUT))

@@ -218,7 +218,7 @@ pub(crate) fn documents_of(
         footer.map_or((1, 1), |footer| (footer.file_metadata().num_rows(), footer.num_row_groups()));
     let mut manifest = manifest.clone();
     manifest.vocabulary.size = vocabulary;
-    manifest.shards = vec![bert_data::dataset::manifest::ShardEntry {
+    manifest.shards = vec![bert_data::ShardEntry {
         file: path.file_name().unwrap().to_string_lossy().into_owned(),
         rows: rows as u64,
         row_groups: groups as u64,

@@ -6,7 +6,7 @@
 
 use std::fmt;
 
-use bert_inference::model_dir::resolved::Resolved;
+use bert_inference::Resolved;
 use bert_tasks::{Metric, Statistics};
 use bert_training::{Error, check};
 use serde::{Deserialize, Serialize};

@@ -1,29 +1,26 @@
 //! Defines the configuration of a fine-tuning. Every field is a flag of `finetune` (feature `cli`) and a key in JSON,
 //! and its doc comment is the flag's help text.
 
-pub mod adapter_args;
+pub(crate) mod adapter_args;
 pub(crate) mod data_files;
 pub(crate) mod flag_values;
-pub mod grid;
+pub(crate) mod grid;
 mod part_settings;
 pub(crate) mod resolve;
 pub(crate) mod size_defaults;
-pub mod table_args;
+pub(crate) mod table_args;
 
 use std::path::PathBuf;
 
 use crate::config::adapter_args::AdapterArgs;
 use crate::config::flag_values::{Choices, Seeds};
 use crate::config::table_args::TableArgs;
-use bert_inference::compute::compute_args::ComputeArgs;
 #[cfg(feature = "cli")]
-use bert_inference::compute::help_groups::{HelpGroup, with_heading};
-use bert_inference::encoding::squad_args::SquadArgs;
+use bert_inference::help_groups::{HelpGroup, with_heading};
+use bert_inference::{ComputeArgs, SquadArgs};
 use bert_model::FeatureHeadKind;
 use bert_tasks::Task;
-use bert_training::InitializationChoice;
-use bert_training::optimizer::OptimizerConfig;
-use bert_training::optimizer::optimizer_args::OptimizerArgs;
+use bert_training::{InitializationChoice, OptimizerArgs, OptimizerConfig};
 use serde::{Deserialize, Serialize};
 
 /// The epoch of a run whose weights are scored and saved.
@@ -105,7 +102,7 @@ pub struct FinetuneConfig {
 
     /// Model folder to start from. A pre-training run, a checkpoint of one, a Hugging Face folder, a name on the Hugging Face
     /// Hub (OWNER/MODEL), or a built-in model: tiny-en or mini-en.
-    #[cfg_attr(feature = "cli", arg(long, value_name = "DIR", default_value = bert_inference::model_dir::builtin_model::NAME))]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "DIR", default_value = bert_inference::builtin_model::NAME))]
     #[setters(into)]
     pub checkpoint: PathBuf,
 

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use bert_inference::encoding::squad_args::SquadArgs;
+use bert_inference::SquadArgs;
 use bert_model::{AdapterConfig, BottleneckForm};
-use bert_tasks::decode::answer_spans::AnswerSettings;
-use bert_tasks::encode::windows::WindowSettings;
+use bert_tasks::answer_spans::AnswerSettings;
+use bert_tasks::windows::WindowSettings;
 use bert_tasks::{Kind, Split};
 use bert_training::{Error, check};
 

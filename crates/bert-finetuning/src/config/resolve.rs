@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use bert_inference::model_dir::resolved::Resolved;
+use bert_inference::Resolved;
 use bert_model::AdapterConfig;
 use bert_tasks::{Kind, Task};
 use bert_training::{Error, check};

@@ -1,8 +1,8 @@
 //! Default learning rate, number of epochs and precision of a fine-tuning, by the size of the model.
 
-use bert_inference::compute::precision::PrecisionChoice;
+use bert_inference::PrecisionChoice;
 use bert_model::Preset;
-use bert_training::optimizer::size_defaults::{ChosenDefault, ModelSize};
+use bert_training::{ChosenDefault, ModelSize};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 

@@ -2,8 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use bert_inference::encoding::examples::Features;
-use bert_inference::encoding::model_tokenizer::ModelTokenizer;
+use bert_inference::{Features, ModelTokenizer};
 use bert_tasks::{Example, Label, is_degenerate, labels_of};
 
 use crate::data::datasets::Sets;

@@ -3,9 +3,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use bert_inference::compute::host_tensors::read;
-use bert_inference::encoding::examples::Features;
-use bert_inference::model_dir::encoder_record::{ENCODER, encoder_record};
+use bert_inference::Features;
+use bert_inference::encoder_record::{ENCODER, encoder_record};
+use bert_inference::host_tensors::read;
 use bert_model::{
     AdapterMetadata, BertConfig, BertForSequenceClassification, BertModel, save_adapter, save_fusion,
 };

@@ -6,7 +6,7 @@ use std::path::Path;
 use bert_model::{Architecture, BertConfig, save_pretrained};
 use bert_storage::{Disk, LOCK, OutputLock, StagedFolder, check_writable};
 use bert_training::Error;
-use bert_training::run_dir::incomplete_output::{Contents, OutputGuard, is_marked, unmark};
+use bert_training::incomplete_output::{Contents, OutputGuard, is_marked, unmark};
 
 use crate::setup::Setup;
 

@@ -3,16 +3,15 @@
 use std::marker::PhantomData;
 use std::path::Path;
 
-use bert_inference::StopFlag;
-use bert_inference::encoding::classifier::{decide, predict};
-use bert_inference::encoding::examples::ClassificationBatch;
+use bert_inference::classifier::{decide, predict};
+use bert_inference::{ClassificationBatch, StopFlag};
 use bert_model::{BertConfig, Mode, classification_loss, regression_loss};
 use bert_storage::digest_bytes;
 use bert_task_files::read_examples;
-use bert_tasks::statistics::{Calibration, SeedRun, SeedSummary, calibration};
 use bert_tasks::{
-    Example, Kind, Label, Scores, Task, as_written, confusion, constant_baseline, is_degenerate, score,
-    write_errors, write_labels, write_predictions, write_probabilities,
+    Calibration, Example, Kind, Label, Scores, SeedRun, SeedSummary, Task, as_written, calibration,
+    confusion, constant_baseline, is_degenerate, score, write_errors, write_labels, write_predictions,
+    write_probabilities,
 };
 use bert_training::Error;
 use burn::tensor::Tensor;

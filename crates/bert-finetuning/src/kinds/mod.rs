@@ -15,8 +15,7 @@ pub(crate) mod token_classification;
 
 use bert_inference::StopFlag;
 use bert_model::{Architecture, BertConfig, Mode};
-use bert_tasks::Scores;
-use bert_tasks::statistics::{Calibration, SeedRun, SeedSummary};
+use bert_tasks::{Calibration, Scores, SeedRun, SeedSummary};
 use bert_training::Error;
 use burn::tensor::Tensor;
 use serde::Serialize;

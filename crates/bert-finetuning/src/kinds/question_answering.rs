@@ -2,16 +2,15 @@
 
 use std::path::Path;
 
-use bert_inference::StopFlag;
-use bert_inference::encoding::questions::EncodedQuestions;
+use bert_inference::{EncodedQuestions, StopFlag};
 use bert_model::{BertForQuestionAnswering, Mode, span_loss};
 use bert_storage::{Locate, digest_bytes};
-use bert_task_files::ExampleFile;
-use bert_task_files::squad::{QuestionRules, read_questions};
-use bert_tasks::decode::answer_spans::{AnswerSettings, PredictedAnswer};
-use bert_tasks::score::squad_metrics::{AnswerRules, QuestionScores, question_scores};
-use bert_tasks::statistics::{Ratio, SeedRun, SeedSummary, ratio_interval};
-use bert_tasks::{Kind, Metric, Question, Scores, TaskError, TaskProblem};
+use bert_task_files::{ExampleFile, QuestionRules, read_questions};
+use bert_tasks::answer_spans::{AnswerSettings, PredictedAnswer};
+use bert_tasks::squad_metrics::{AnswerRules, QuestionScores, question_scores};
+use bert_tasks::{
+    Kind, Metric, Question, Ratio, Scores, SeedRun, SeedSummary, TaskError, TaskProblem, ratio_interval,
+};
 use bert_training::Error;
 use burn::tensor::Tensor;
 use serde_json::{Map, Value, json};

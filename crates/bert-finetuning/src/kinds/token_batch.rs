@@ -1,7 +1,7 @@
 //! A batch of sequences with targets at tokens.
 
-use bert_inference::compute::host_tensors::int_vector;
-use bert_inference::encoding::padded_batch::PaddedBatch;
+use bert_inference::PaddedBatch;
+use bert_inference::host_tensors::int_vector;
 use burn::tensor::{Device, Int, Tensor};
 
 /// A batch of sequences with targets at tokens, two numbers for each target.

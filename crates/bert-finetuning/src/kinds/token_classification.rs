@@ -4,14 +4,15 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::slice;
 
-use bert_inference::StopFlag;
-use bert_inference::encoding::sentences::EncodedSentences;
+use bert_inference::{EncodedSentences, StopFlag};
 use bert_model::{BertConfig, BertForTokenClassification, Mode, token_loss};
 use bert_storage::{Locate, digest_bytes};
-use bert_task_files::conll::read_sentences;
-use bert_tasks::decode::entities::{EntityCounts, score_entities};
-use bert_tasks::statistics::{Ratio, SeedRun, SeedSummary, ratio_interval};
-use bert_tasks::{Metric, Scores, Sentence, TaskError, TaskProblem, is_entity_tag, tags_of};
+use bert_task_files::read_sentences;
+use bert_tasks::entities::{EntityCounts, score_entities};
+use bert_tasks::{
+    Metric, Ratio, Scores, SeedRun, SeedSummary, Sentence, TaskError, TaskProblem, is_entity_tag,
+    ratio_interval, tags_of,
+};
 use bert_training::Error;
 use burn::tensor::Tensor;
 

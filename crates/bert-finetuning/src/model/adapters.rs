@@ -7,8 +7,8 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use bert_inference::encoding::classifier::ClassifierModel;
-use bert_inference::model_dir::json_file::exists;
+use bert_inference::classifier::ClassifierModel;
+use bert_inference::json_file::exists;
 use bert_model::{
     AdapterFolder, Architecture, BertForMultipleChoice, BertForSequenceClassification, BertWithFeatureHead,
     is_adapter_parameter, is_fusion_parameter, named_parameters, read_adapter,

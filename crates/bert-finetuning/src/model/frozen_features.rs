@@ -1,9 +1,8 @@
 //! Computes the features of a frozen encoder once, for all epochs.
 
-use bert_inference::StopFlag;
-use bert_inference::compute::host_tensors::int_vector;
-use bert_inference::encoding::classifier::{ClassifierModel, EVAL_BATCH};
-use bert_inference::encoding::examples::Features;
+use bert_inference::classifier::{ClassifierModel, EVAL_BATCH};
+use bert_inference::host_tensors::int_vector;
+use bert_inference::{Features, StopFlag};
 use bert_model::Mode;
 use burn::tensor::{Device, Tensor};
 

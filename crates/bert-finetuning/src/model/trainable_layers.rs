@@ -1,8 +1,7 @@
 //! Implements `--trainable-layers` and `--layer-decay`: which layers are trained, and at what learning rate.
 
 use bert_model::Architecture;
-use bert_training::optimizer::Optimizer;
-use bert_training::{Error, check};
+use bert_training::{Error, Optimizer, check};
 use burn::module::Module;
 
 use crate::config::FinetuneConfig;

@@ -34,9 +34,8 @@ use crate::run::step::{TrainSettings, num_train_steps};
 use crate::run::task_draw::TaskDraw;
 use crate::run::training::Training;
 use crate::setup::{BaseCheckpoint, Setup, with_length};
-use bert_inference::StopFlag;
-use bert_inference::model_dir::json_file::exists;
-use bert_inference::model_dir::resolved::Resolved;
+use bert_inference::json_file::exists;
+use bert_inference::{Resolved, StopFlag};
 use bert_training::{Error, RunProblem};
 
 /// A task of a multi-task training: one that classifies or scores a text or a pair.

@@ -1,7 +1,7 @@
 //! Makes the model card of a fine-tuned model from its report.
 
-use bert_inference::model_dir::hub_model::hub_name;
-use bert_inference::model_dir::model_folder::present_folder;
+use bert_inference::hub_model::hub_name;
+use bert_inference::present_folder;
 use bert_tasks::{Kind, Metric, Task};
 
 use crate::config::HeadKind;

@@ -6,10 +6,9 @@ pub(crate) mod selection;
 
 use std::path::PathBuf;
 
-use bert_inference::StopFlag;
-use bert_inference::model_dir::seed_models::seed_folder;
+use bert_inference::{StopFlag, seed_folder};
 use bert_storage::commit;
-use bert_tasks::statistics::{SeedRun, SeedSummary};
+use bert_tasks::{SeedRun, SeedSummary};
 use bert_training::Error;
 use serde_json::Value;
 

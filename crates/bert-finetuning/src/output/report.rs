@@ -2,13 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
-use bert_inference::model_dir::json_file::{exists, read_record};
-use bert_inference::model_dir::resolved::Resolved;
+use bert_inference::Resolved;
+use bert_inference::json_file::{exists, read_record};
 use bert_storage::Locate;
-use bert_tasks::statistics::SeedSummary;
-use bert_training::optimizer::size_defaults::ChosenDefault;
-use bert_training::run_dir::identity::differences;
-use bert_training::{Error, RunProblem};
+use bert_tasks::SeedSummary;
+use bert_training::identity::differences;
+use bert_training::{ChosenDefault, Error, RunProblem};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 

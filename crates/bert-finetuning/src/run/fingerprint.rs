@@ -4,7 +4,7 @@
 //! scored on the same examples.
 
 use bert_data::DataSet;
-use bert_inference::model_dir::json_file::exists;
+use bert_inference::json_file::exists;
 use bert_model::WeightsFiles;
 use bert_storage::digest_file;
 use bert_training::Error;

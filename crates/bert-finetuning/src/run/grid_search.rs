@@ -5,8 +5,7 @@ use std::path::Path;
 
 use bert_inference::StopFlag;
 use bert_model::BertConfig;
-use bert_training::Error;
-use bert_training::evaluation::forgetting::ForgettingTest;
+use bert_training::{Error, ForgettingTest};
 
 use crate::config::grid::{Cell, CellReport, GridReport};
 use crate::events::FinetuneEvent;

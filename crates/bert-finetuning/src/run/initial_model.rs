@@ -3,12 +3,9 @@
 use std::path::Path;
 
 use bert_data::DataSet;
-use bert_inference::StopFlag;
-use bert_inference::encoding::model_tokenizer::ModelTokenizer;
+use bert_inference::{ModelTokenizer, StopFlag};
 use bert_model::{Architecture, BertConfig, LoadPolicy, load_named_tensors, read_pretrained_tensors};
-use bert_training::data_loader::DataLoader;
-use bert_training::initialization::FreshWeights;
-use bert_training::{Error, InitializationChoice};
+use bert_training::{DataLoader, Error, FreshWeights, InitializationChoice};
 
 use crate::config::FinetuneConfig;
 use crate::events::FinetuneEvent;

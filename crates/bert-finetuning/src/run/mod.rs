@@ -3,12 +3,12 @@
 //! `grid_search.rs` loops over configurations and seeds, `training/` over epochs and steps, and `step.rs` takes one step
 //! on a batch whose examples `sample_order.rs` selects. With several tasks `task_draw.rs` draws the task of each step.
 
-pub mod fingerprint;
+pub(crate) mod fingerprint;
 pub(crate) mod grid_search;
 pub(crate) mod initial_model;
 pub mod live_log;
 pub(crate) mod lossless_json;
-pub mod resume;
+pub(crate) mod resume;
 pub(crate) mod run_report;
 pub(crate) mod sample_order;
 pub(crate) mod scored_model;

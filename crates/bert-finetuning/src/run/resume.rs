@@ -15,20 +15,18 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use bert_inference::StopFlag;
-use bert_inference::compute::environment::environment_of_run;
-use bert_inference::model_dir::checkpoint::{Checkpoint, CheckpointFolder, ValidCheckpoint, read_optimizer};
-use bert_inference::model_dir::json_file::exists;
-use bert_inference::model_dir::retention::RetentionPolicy;
+use bert_inference::checkpoint::{Checkpoint, CheckpointFolder, ValidCheckpoint, read_optimizer};
+use bert_inference::environment::environment_of_run;
+use bert_inference::json_file::exists;
+use bert_inference::{RetentionPolicy, StopFlag};
 use bert_model::{
     Architecture, LoadPolicy, Snapshot, WEIGHTS, load_named_tensors, load_pretrained_weights,
     named_tensors_from_bytes, read_safetensors, to_safetensors_bytes,
 };
 use bert_storage::checksummed_json::{ChecksumError, read_checksummed};
 use bert_storage::{Locate, StagedFolder, digest_bytes};
-use bert_training::run_dir::identity::{RUN, compare, saved};
-use bert_training::run_dir::training_run::trainer_state;
-use bert_training::{Error, RunProblem};
+use bert_training::identity::{RUN, compare, saved};
+use bert_training::{Error, RunProblem, trainer_state};
 use burn::module::Module;
 use burn::tensor::Device;
 use serde::{Deserialize, Serialize};

@@ -2,9 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use bert_tasks::statistics::Calibration;
-use bert_tasks::{Metric, Scores};
-use bert_training::evaluation::forgetting::MaskedLmScores;
+use bert_tasks::{Calibration, Metric, Scores};
+use bert_training::MaskedLmScores;
 use serde::{Deserialize, Serialize};
 
 use crate::data::datasets::Part;

@@ -1,12 +1,9 @@
 //! Takes one training step of a fine-tuning: divides a batch into micro-batches, sums their gradients and updates the
 //! model.
 
-use bert_inference::model_dir::resolved::Resolved;
+use bert_inference::Resolved;
 use bert_model::Mode;
-use bert_training::Error;
-use bert_training::optimizer::Optimizer;
-use bert_training::optimizer::lr_schedule::Schedule;
-use bert_training::step::{MicroBatchLoss, NotFinite, StepId, StepReport, train_step};
+use bert_training::{Error, MicroBatchLoss, NotFinite, Optimizer, Schedule, StepId, StepReport, train_step};
 use burn::module::Module;
 
 use crate::config::FinetuneConfig;
@@ -105,7 +102,7 @@ pub(crate) fn num_train_steps(examples: usize, resolved: &Resolved) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use bert_inference::compute::precision::PrecisionChoice;
+    use bert_inference::PrecisionChoice;
 
     #[test]
     fn step_counts_equal_the_reference() {

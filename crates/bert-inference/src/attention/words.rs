@@ -3,8 +3,7 @@
 use std::ops::Range;
 
 use bert_tasks::EncodedPair;
-use bert_tokenization::chinese_words::ChineseSegmenter;
-use bert_tokenization::{Vocabulary, is_ideograph};
+use bert_tokenization::{ChineseSegmenter, Vocabulary, is_ideograph};
 
 use crate::probe::word_edits::word_ranges;
 

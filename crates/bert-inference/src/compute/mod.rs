@@ -1,13 +1,13 @@
 //! The device, the precision of matrix products, memory estimates, tensors on the host, and stop requests.
 
-pub mod compute_args;
-pub mod device;
+pub(crate) mod compute_args;
+pub(crate) mod device;
 pub mod device_rates;
-pub mod device_survey;
+pub(crate) mod device_survey;
 pub mod environment;
 #[cfg(feature = "cli")]
 pub mod help_groups;
 pub mod host_tensors;
 pub mod memory;
-pub mod precision;
-pub mod stop_flag;
+pub(crate) mod precision;
+pub(crate) mod stop_flag;

@@ -1,9 +1,9 @@
 //! Text to model input: tokenizes examples, questions and sentences, and pads them to batches.
 
 pub mod classifier;
-pub mod examples;
-pub mod model_tokenizer;
-pub mod padded_batch;
-pub mod questions;
-pub mod sentences;
-pub mod squad_args;
+pub(crate) mod examples;
+pub(crate) mod model_tokenizer;
+pub(crate) mod padded_batch;
+pub(crate) mod questions;
+pub(crate) mod sentences;
+pub(crate) mod squad_args;

@@ -1,8 +1,8 @@
 //! Batches the windows of questions, and collects the model's answers.
 
 use bert_model::{BertForQuestionAnswering, Mode};
-use bert_tasks::decode::answer_spans::{AnswerSettings, PredictedAnswer, WindowScores, answer};
-use bert_tasks::encode::windows::{EncodedQuestion, Window, WindowSettings};
+use bert_tasks::answer_spans::{AnswerSettings, PredictedAnswer, WindowScores, answer};
+use bert_tasks::windows::{EncodedQuestion, Window, WindowSettings};
 use bert_tasks::{Question, SpecialIds};
 use burn::tensor::Device;
 

@@ -1,7 +1,7 @@
 //! The flags of question answering, with the defaults of `run_squad.py`.
 
-use bert_tasks::decode::answer_spans::AnswerSettings;
-use bert_tasks::encode::windows::WindowSettings;
+use bert_tasks::answer_spans::AnswerSettings;
+use bert_tasks::windows::WindowSettings;
 use serde::{Deserialize, Serialize};
 
 /// Flags of `--task squad` and `squad2`.

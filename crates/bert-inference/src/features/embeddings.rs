@@ -4,8 +4,7 @@ use std::io::Write;
 use std::path::Path;
 
 use bert_tasks::TextSource;
-use bert_tokenization::is_ideograph;
-use bert_tokenization::vocabulary::is_special_token;
+use bert_tokenization::{is_ideograph, is_special_token};
 use serde::Serialize;
 
 use crate::compute::host_tensors::read;

@@ -2,15 +2,15 @@
 
 pub mod builtin_model;
 pub mod checkpoint;
-pub mod description;
+pub(crate) mod description;
 pub mod encoder_record;
 pub mod hub_model;
 pub mod json_file;
 pub mod loaded_model;
-pub mod memory_model;
-pub mod model_files;
-pub mod model_folder;
-pub mod model_options;
-pub mod resolved;
-pub mod retention;
-pub mod seed_models;
+pub(crate) mod memory_model;
+pub(crate) mod model_files;
+pub(crate) mod model_folder;
+pub(crate) mod model_options;
+pub(crate) mod resolved;
+pub(crate) mod retention;
+pub(crate) mod seed_models;

@@ -10,7 +10,7 @@ use crate::model_dir::checkpoint::{CheckpointFolder, MARKER, verify};
 use crate::model_dir::hub_model::hub_folder;
 
 /// Resolves a path to a model folder: a Hugging Face folder, an archive of google-research/bert or a checkpoint itself, the
-/// newest valid checkpoint of a run, the tuned model of a fine-tuning, a [built-in](builtin_model) model, the name of a
+/// newest valid checkpoint of a run, the tuned model of a fine-tuning, a built-in model, the name of a
 /// model of the Hugging Face Hub, or its folder in the Hub's cache.
 ///
 /// # Errors

@@ -4,8 +4,8 @@ use std::path::Path;
 
 use bert_model::{BertForQuestionAnswering, LoadPolicy};
 use bert_storage::Locate;
-use bert_tasks::decode::answer_spans::AnswerSettings;
-use bert_tasks::encode::windows::WindowSettings;
+use bert_tasks::answer_spans::AnswerSettings;
+use bert_tasks::windows::WindowSettings;
 use bert_tasks::{Example, Question, TaskError, TaskProblem};
 use serde::Serialize;
 
@@ -78,7 +78,7 @@ impl Answerer {
         let FinetunedModel { model, text, device, .. } = &self.finetuned;
         let encoded = EncodedQuestions::new(&questions, text, self.windows);
         let answered = encoded.answers(&questions, model, self.answers, device, &StopFlag::new())?;
-        let one = |answer: bert_tasks::decode::answer_spans::PredictedAnswer| {
+        let one = |answer: bert_tasks::answer_spans::PredictedAnswer| {
             let found = answer.n_best.iter().find(|candidate| candidate.text == answer.text);
             TextAnswer {
                 probability: found.map_or(0.0, |candidate| candidate.probability),

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use bert_model::{BertForTokenClassification, LoadPolicy};
 use bert_storage::Locate;
-use bert_tasks::decode::entities::{Entity, entities};
+use bert_tasks::entities::{Entity, entities};
 use bert_tasks::{Example, Sentence, TaskError, TaskProblem, is_entity_tag};
 use serde::Serialize;
 

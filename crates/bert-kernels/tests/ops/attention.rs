@@ -1,9 +1,8 @@
 //! Attention of all heads, alone and with its projections; the dense product.
 
-use bert_kernels::Dropout;
 use bert_kernels::attention::{self, attention};
-use bert_kernels::dense;
 use bert_kernels::self_attention::{Projection, QkvProjections, self_attention};
+use bert_kernels::{Dropout, dense};
 use burn::tensor::{DType, Tensor};
 
 use crate::common::{FUSED, check, check_differences, close, leaf, numbers, run};

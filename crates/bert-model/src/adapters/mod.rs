@@ -32,10 +32,10 @@ use crate::models::bert::BertModel;
 use crate::models::classification::BertForSequenceClassification;
 
 pub use crate::adapters::attach_fusion::is_fusion_parameter;
-pub use crate::config::adapter::BottleneckForm;
+pub(crate) use crate::config::adapter::BottleneckForm;
 pub use crate::layers::adapter_fusion::AdapterFusion;
-pub use crate::layers::bottleneck_adapter::Bottleneck;
-pub use crate::layers::lora::{LowRank, SelfAttentionLora};
+pub(crate) use crate::layers::bottleneck_adapter::Bottleneck;
+pub(crate) use crate::layers::lora::SelfAttentionLora;
 pub use folder::{AdapterFolder, AdapterMetadata, read_adapter, save_adapter};
 pub use fusion_folder::{FusionFolder, read_fusion, save_fusion};
 

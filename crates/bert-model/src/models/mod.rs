@@ -5,13 +5,13 @@
 //! losses. [`gradient_checkpointing`] computes gradients with the memory of one layer. [`pretrained`] loads and saves a
 //! model's folder, [`contents`] lists the parts that a folder has.
 
-pub mod architecture;
-pub mod bert;
-pub mod classification;
-pub mod contents;
-pub mod feature_head;
-pub mod gradient_checkpointing;
-pub mod loss;
-pub mod pretrained;
-pub mod pretraining;
-pub mod question_answering;
+pub(crate) mod architecture;
+pub(crate) mod bert;
+pub(crate) mod classification;
+pub(crate) mod contents;
+pub(crate) mod feature_head;
+pub(crate) mod gradient_checkpointing;
+pub(crate) mod loss;
+pub(crate) mod pretrained;
+pub(crate) mod pretraining;
+pub(crate) mod question_answering;

@@ -12,7 +12,7 @@ pub(crate) mod sample;
 
 use bert_inference::NamedAttention;
 use bert_pages::{Head, Script, interactive_page, packed, verdict};
-use bert_tokenization::vocabulary::is_special_token;
+use bert_tokenization::is_special_token;
 use maud::{Markup, html};
 use serde_json::{Value, json};
 

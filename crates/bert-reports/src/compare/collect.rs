@@ -7,12 +7,10 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use bert_finetuning::run::fingerprint::compared_settings;
-use bert_finetuning::{DEV_LABELS, FinetuneReport};
-use bert_inference::model_dir::json_file::exists;
+use bert_finetuning::{DEV_LABELS, FinetuneReport, compared_settings};
+use bert_inference::json_file::exists;
 use bert_storage::{Locate, digest_bytes};
-use bert_tasks::Label;
-use bert_tasks::statistics::{SeedRun, SeedSummary};
+use bert_tasks::{Label, SeedRun, SeedSummary};
 use bert_training::{Error, RunProblem};
 use serde::Serialize;
 use serde_json::{Map, Value};

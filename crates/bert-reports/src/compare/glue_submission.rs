@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::path::Path;
 
-use bert_inference::model_dir::json_file::exists;
+use bert_inference::json_file::exists;
 use bert_inference::{Answer, Classifier, DeviceName, ModelOptions};
 use bert_storage::write_atomic;
 use bert_task_files::{find_split, read_file};

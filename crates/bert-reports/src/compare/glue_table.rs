@@ -5,8 +5,7 @@ use std::path::Path;
 
 use bert_finetuning::FinetuneReport;
 use bert_model::BertConfig;
-use bert_tasks::statistics::SeedSummary;
-use bert_tasks::{Metric, Task};
+use bert_tasks::{Metric, SeedSummary, Task};
 use bert_training::Error;
 use serde::Serialize;
 

@@ -9,11 +9,10 @@
 //! `saved_answers.rs` reads the predictions of the runs from their folders.
 
 mod collect;
-pub mod glue_submission;
-pub mod glue_table;
-pub mod pairwise;
+pub(crate) mod glue_submission;
+pub(crate) mod glue_table;
+pub(crate) mod pairwise;
 pub(crate) mod saved_answers;
 
-pub use crate::compare::pairwise::{Comparison, SeedPair, Side, compare, compare_sides};
 pub(crate) use collect::named_warnings;
 pub use collect::{Collection, Group, collect, shared_text_warnings};

@@ -6,8 +6,7 @@
 
 use std::path::PathBuf;
 
-use bert_tasks::statistics::{McNemar, PairedTest, paired_test};
-use bert_tasks::{Label, Metric, Statistics, Task, score};
+use bert_tasks::{Label, McNemar, Metric, PairedTest, Statistics, Task, paired_test, score};
 use bert_training::Error;
 use serde::Serialize;
 

@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 
 use bert_finetuning::{DEV_LABELS, FinetuneReport};
-use bert_inference::model_dir::json_file::exists;
+use bert_inference::json_file::exists;
 use bert_storage::{Locate, read_limited};
 use bert_tasks::{Kind, Label, Task, as_written};
 use bert_training::{Error, RunProblem};

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use bert_data::make_vocab::{AddedPiece, ExtendedVocabulary};
-use bert_inference::model_dir::loaded_model::with_outputs;
+use bert_data::{AddedPiece, ExtendedVocabulary};
+use bert_inference::loaded_model::with_outputs;
 use bert_inference::{DeviceName, ModelFiles};
 use bert_model::{
     Architecture, BertConfig, BertModel, FolderContents, FolderTokenizer, NamedTensors, Snapshot,

@@ -3,16 +3,15 @@
 use std::path::{Path, PathBuf};
 
 use bert_data::PartialSettings;
-use bert_inference::encoding::model_tokenizer::ModelTokenizer;
-use bert_inference::model_dir::loaded_model::with_outputs;
-use bert_inference::{DeviceName, FolderProblem, ModelDescription};
+use bert_inference::loaded_model::with_outputs;
+use bert_inference::{DeviceName, FolderProblem, ModelDescription, ModelTokenizer};
 use bert_model::{
     Architecture, BertConfig, BertForPreTraining, FolderContents, LoadPolicy, NamedTensors, Snapshot,
     WEIGHTS, WeightsFiles, find_config, find_weights, load_named_tensors,
 };
 use bert_storage::{Disk, Locate, StagedFolder};
 use bert_training::Error;
-use bert_training::run_dir::incomplete_output::OutputGuard;
+use bert_training::incomplete_output::OutputGuard;
 
 use crate::export::{CONTENTS, HINT, WeightType, class, described};
 

@@ -3,34 +3,32 @@
 //! The folder has `config.json`, `model.safetensors`, `vocab.txt`, the tokenizer files and a model card that describes
 //! how the weights were trained. The trainer's own files are not included.
 
-pub mod extend;
-pub mod import;
+pub(crate) mod extend;
+pub(crate) mod import;
 pub(crate) mod model_card;
-pub mod onnx;
+pub(crate) mod onnx;
 mod sentence_transformers;
 mod transplant;
-pub mod uses;
+pub(crate) mod uses;
 
 use std::borrow::Cow;
 use std::path::Path;
 
-use bert_inference::encoding::model_tokenizer::ModelTokenizer;
-use bert_inference::model_dir::json_file::{exists, read_json};
-use bert_inference::model_dir::loaded_model::{LoadedModel, architecture, load_encoder, with_outputs};
-use bert_inference::{DeviceName, ModelDescription, ModelFiles, ModelOptions, Pooling};
+use bert_inference::json_file::{exists, read_json};
+use bert_inference::loaded_model::{LoadedModel, architecture, load_encoder, with_outputs};
+use bert_inference::{DeviceName, ModelDescription, ModelFiles, ModelOptions, ModelTokenizer, Pooling};
 use bert_model::{
     Architecture, BertConfig, BertForPreTraining, DESCRIPTION, FolderContents, FolderTokenizer, NamedTensors,
     WEIGHTS, named_tensors_from_bytes, named_tensors_to_bf16_bytes, named_tensors_to_bytes,
     named_tensors_to_f16_bytes, read_pretrained_tensors, save_pretrained,
 };
 use bert_storage::{Disk, FileSystem, StagedFolder, check_writable};
-use bert_training::Error;
-use bert_training::initialization::FreshWeights;
-use bert_training::run_dir::incomplete_output::{Contents, OutputGuard};
+use bert_training::incomplete_output::{Contents, OutputGuard};
+use bert_training::{Error, FreshWeights};
 
 use crate::export::model_card::{card_of_folder, card_of_fresh};
 use crate::export::sentence_transformers::SentenceFiles;
-pub use bert_finetuning::files::model_card::CardOptions;
+pub use bert_finetuning::model_card::CardOptions;
 pub use transplant::transplant_encoder;
 
 /// The model card.

@@ -6,23 +6,21 @@
 use std::path::{Path, PathBuf};
 
 use bert_data::{Manifest, held_out_folder};
-use bert_finetuning::files::model_card::{
+use bert_finetuning::model_card::{
     Card, CardDataset, CardOptions, CardScore, MODEL_PATH, python_usage, stated_in,
 };
 use bert_finetuning::{FinetuneReport, card_of_finetuning};
-use bert_inference::compute::environment::Invocation;
-use bert_inference::model_dir::checkpoint::{MARKER, STATE, TrainerState};
-use bert_inference::model_dir::json_file::{exists, read_record};
-use bert_inference::model_dir::model_folder::present_folder;
+use bert_inference::checkpoint::{MARKER, STATE, TrainerState};
+use bert_inference::environment::Invocation;
+use bert_inference::json_file::{exists, read_record};
+use bert_inference::present_folder;
 use bert_model::BertConfig;
-use bert_training::evaluation::{Evaluation, EvaluationRecord};
-use bert_training::pretrain::StepTiming;
-use bert_training::pretrain::best_and_average::EVALUATION;
-use bert_training::pretrain::run_file::{RunFile, RunIdentity, RunPaths};
-use bert_training::pretrain::shared_text::SharedText;
-use bert_training::run_dir::identity::RUN;
-use bert_training::run_dir::metrics_log::records;
-use bert_training::{Error, InitializationChoice};
+use bert_training::identity::RUN;
+use bert_training::metrics_log::records;
+use bert_training::{
+    EVALUATION, Error, Evaluation, EvaluationRecord, InitializationChoice, RunFile, RunIdentity, RunPaths,
+    SharedText, StepTiming,
+};
 
 /// The run that wrote a model folder.
 struct Origin {

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use bert_inference::model_dir::json_file::{exists, read_json};
+use bert_inference::json_file::{exists, read_json};
 use bert_inference::{ModelDescription, Pooling};
 use bert_model::BertConfig;
 use bert_storage::StagedFolder;

@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use bert_inference::model_dir::json_file::exists;
+use bert_inference::json_file::exists;
 use bert_model::{
     CurrentTensors, Error as ModelError, NamedTensors, WEIGHTS, current_names, named_tensors_to_bytes,
     read_pretrained_tensors,

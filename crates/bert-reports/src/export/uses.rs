@@ -3,8 +3,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use bert_inference::encoding::model_tokenizer::ModelTokenizer;
-use bert_inference::{ModelDescription, ModelFiles, ModelOptions, Pooling, Predictor};
+use bert_inference::{ModelDescription, ModelFiles, ModelOptions, ModelTokenizer, Pooling, Predictor};
 use bert_model::{FolderContents, find_weights};
 use bert_training::Error;
 use serde::Serialize;

@@ -9,11 +9,9 @@ mod tests;
 
 use std::path::PathBuf;
 
-use bert_inference::model_dir::json_file::read_record;
+use bert_inference::json_file::read_record;
 use bert_pages::{downsample, smooth};
-use bert_training::evaluation::EvaluationRecord;
-use bert_training::pretrain::best_and_average::{BEST, EVALUATION};
-use bert_training::step::divergence::{Divergence, Rise};
+use bert_training::{BEST, Divergence, EVALUATION, EvaluationRecord, Rise};
 use serde::Serialize;
 
 use crate::next_step::next_suggestion;

@@ -1,14 +1,11 @@
 //! Tests of the findings, one run for each rule.
 
-use bert_inference::compute::precision::PrecisionChoice;
+use bert_inference::PrecisionChoice;
 use bert_model::{BertConfig, Preset};
-use bert_training::evaluation::ngram_baselines::Baseline;
-use bert_training::evaluation::ngram_baselines::Baselines;
-use bert_training::evaluation::{Evaluation, EvaluationRecord};
-use bert_training::pretrain::run_file::{DataRules, Moments, RunIdentity, RunPaths};
-use bert_training::pretrain::shared_text::SharedText;
-use bert_training::pretrain::work::Work;
-use bert_training::pretrain::{StepMetrics, StepTiming};
+use bert_training::{
+    Baseline, Baselines, DataRules, Evaluation, EvaluationRecord, Moments, RunIdentity, RunPaths, SharedText,
+    StepMetrics, StepTiming, Work,
+};
 
 use crate::findings::{Severity, findings};
 use crate::run_record::RunRecord;
@@ -61,7 +58,7 @@ fn run(steps: u64, losses: impl Fn(u64) -> (f64, f64), held_out: Evaluation) -> 
         }
     });
     RunRecord {
-        start: bert_inference::compute::environment::Invocation::default(),
+        start: bert_inference::environment::Invocation::default(),
         text: None,
         folder: "run".into(),
         metrics: metrics.collect(),

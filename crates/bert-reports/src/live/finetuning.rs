@@ -2,14 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
-use bert_finetuning::FinetuneReport;
-use bert_finetuning::run::live_log::{PROGRESS, ProgressRecord};
-use bert_finetuning::run::resume::FOLDER;
-use bert_inference::model_dir::json_file::exists;
+use bert_finetuning::live_log::{PROGRESS, ProgressRecord};
+use bert_finetuning::{FOLDER, FinetuneReport};
+use bert_inference::json_file::exists;
 use bert_pages::{Curve, Line, chart_data, downsample, series_color, smooth};
 use bert_tasks::Scores;
 use bert_training::Error;
-use bert_training::run_dir::metrics_log::tail::LogTail;
+use bert_training::metrics_log::tail::LogTail;
 
 use crate::finetuning::{finetuning_page, score_chart};
 use crate::live::status::{LiveFigure, LiveState, LiveStatus, duration, state};

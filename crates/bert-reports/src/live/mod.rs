@@ -2,7 +2,7 @@
 //! taken.
 
 mod finetuning;
-pub mod page;
+pub(crate) mod page;
 mod pretraining;
 pub(crate) mod status;
 
@@ -13,8 +13,8 @@ use bert_storage::{Disk, Locate, StagedFolder};
 use crate::live::finetuning::FinetuningWatch;
 use crate::live::pretraining::PretrainingWatch;
 pub use crate::live::status::{LiveFigure, LiveState, LiveStatus};
-use bert_inference::model_dir::json_file::exists;
-use bert_training::run_dir::identity::RUN;
+use bert_inference::json_file::exists;
+use bert_training::identity::RUN;
 use bert_training::{Error, RunProblem};
 
 /// A run or fine-tuning that is read again and again.

@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::Path;
 
-use bert_reports::export::{CardOptions, Export, export_on};
+use bert_reports::{CardOptions, Export, export_on};
 use bert_storage::{Disk, FileSystem};
 use bert_testing::disks::{Fault, Faulty, PowerCut, Survival};
 use bert_training::Error;

@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use bert_storage::Locate;
-use bert_text::table::{ColumnPlace, RowValues, TextFormat, value_at};
+use bert_text::{ColumnPlace, RowValues, TextFormat, value_at};
 use serde_json::{Map, Value};
 
 use super::normalize_label::normalize_label;

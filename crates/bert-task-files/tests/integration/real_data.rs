@@ -3,9 +3,8 @@
 
 use std::path::{Path, PathBuf};
 
-use bert_task_files::squad::{QuestionRules, read_questions};
-use bert_task_files::{LabelUse, find_split, read_file};
-use bert_tasks::encode::windows::{EncodedQuestion, WindowSettings};
+use bert_task_files::{LabelUse, QuestionRules, find_split, read_file, read_questions};
+use bert_tasks::windows::{EncodedQuestion, WindowSettings};
 use bert_tasks::{Example, Label, Metric, SpecialIds, Split, Task, constant_baseline, labels_of};
 use bert_tokenization::{Tokenizer, Vocabulary};
 

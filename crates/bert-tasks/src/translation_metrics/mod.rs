@@ -3,10 +3,10 @@
 //! A metric turns a sentence into counts, and the sum of the counts of a corpus into a score. So resamples of the
 //! sentences need additions only.
 
-pub mod bleu;
-pub mod bleu_tokenizer;
-pub mod bootstrap;
-pub mod chrf;
+pub(crate) mod bleu;
+pub(crate) mod bleu_tokenizer;
+pub(crate) mod bootstrap;
+pub(crate) mod chrf;
 mod ngrams;
 
 use serde::{Serialize, Serializer};

@@ -4,8 +4,8 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use bert_tasks::decode::entities::score_entities;
-use bert_tasks::score::squad_metrics::{AnswerRules, question_scores};
+use bert_tasks::entities::score_entities;
+use bert_tasks::squad_metrics::{AnswerRules, question_scores};
 use bert_tasks::{Answer, Label, Metric, Question, Scores, TableDescription, Task, score};
 use serde::Deserialize;
 

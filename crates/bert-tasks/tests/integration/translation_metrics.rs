@@ -3,9 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use bert_tasks::translation_metrics::TranslationMetric;
-use bert_tasks::translation_metrics::bleu_tokenizer::BleuTokenizer;
-use bert_tasks::translation_metrics::bootstrap::summarize;
+use bert_tasks::{BleuTokenizer, TranslationMetric, summarize};
 use serde::Deserialize;
 
 #[derive(Deserialize)]

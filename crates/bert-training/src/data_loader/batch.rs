@@ -2,8 +2,8 @@
 //! micro-batches.
 
 use bert_data::Row;
-use bert_inference::compute::host_tensors::int_vector;
-use bert_inference::encoding::padded_batch::PaddedBatch;
+use bert_inference::PaddedBatch;
+use bert_inference::host_tensors::int_vector;
 use bert_model::{PretrainingInput, PretrainingTargets};
 use burn::tensor::{Device, Tensor};
 

@@ -20,7 +20,7 @@
 use std::path::PathBuf;
 
 use bert_data::{DataSet, DocumentGroups, DocumentPasses, Row, ShardRows};
-use bert_inference::model_dir::checkpoint::LoaderPosition;
+use bert_inference::checkpoint::LoaderPosition;
 use bert_random::{Domain, Permutation, Stream};
 use bert_storage::Locate;
 

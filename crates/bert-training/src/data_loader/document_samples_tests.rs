@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use bert_data::{BuildConfig, Layout, Row, StoredRows, build};
-use bert_inference::model_dir::checkpoint::LoaderPosition;
+use bert_inference::checkpoint::LoaderPosition;
 
 use crate::data_loader::document_samples::Blocks;
 use crate::data_loader::{DataLoader, PretrainingBatch, Samples};

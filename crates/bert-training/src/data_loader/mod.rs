@@ -26,7 +26,7 @@ mod length_buckets;
 mod mixture;
 mod prefetch;
 mod shard_samples;
-pub mod training_data;
+pub(crate) mod training_data;
 
 use std::ops::Range;
 use std::path::Path;
@@ -34,15 +34,15 @@ use std::path::Path;
 pub use batch::PretrainingBatch;
 pub(crate) use batch::micro_batch_bounds;
 use bert_data::{DataSet, DocumentPasses, Manifest, Nsp, Row, StoredRows, Vocabulary};
-use bert_inference::model_dir::checkpoint::LoaderPosition;
+use bert_inference::checkpoint::LoaderPosition;
 use bert_model::BertConfig;
 use bert_storage::Locate;
 use bert_tokenization::TokenizerSettings;
-pub use prefetch::Prefetcher;
+pub(crate) use prefetch::Prefetcher;
 pub(crate) use shard_samples::BLOCK_TOKENS;
 pub use shard_samples::ShardOrder;
 
-use bert_inference::encoding::model_tokenizer::ModelTokenizer;
+use bert_inference::ModelTokenizer;
 use document_samples::DocumentSamples;
 pub(crate) use length_buckets::LengthBuckets;
 use mixture::{Mixture, Place};

@@ -8,7 +8,7 @@ use std::panic::resume_unwind;
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread::JoinHandle;
 
-use bert_inference::model_dir::checkpoint::LoaderPosition;
+use bert_inference::checkpoint::LoaderPosition;
 
 use crate::data_loader::{DataLoader, PretrainingBatch};
 use crate::error::Error;
@@ -17,7 +17,7 @@ use crate::error::Error;
 type Loaded = Result<(PretrainingBatch, Option<LoaderPosition>), Error>;
 
 /// A loader on a separate thread, two batches ahead of the training step.
-pub struct Prefetcher {
+pub(crate) struct Prefetcher {
     batches: Option<Receiver<Loaded>>,
     thread: Option<JoinHandle<()>>,
     position: Option<LoaderPosition>,
@@ -26,7 +26,12 @@ pub struct Prefetcher {
 impl Prefetcher {
     /// Starts to read rows of the batches of the steps `steps`, padded to the maximum length: of each batch of
     /// `batch_size`, the rows `rows`.
-    pub fn start(mut loader: DataLoader, steps: Range<u64>, batch_size: usize, rows: Range<usize>) -> Self {
+    pub(crate) fn start(
+        mut loader: DataLoader,
+        steps: Range<u64>,
+        batch_size: usize,
+        rows: Range<usize>,
+    ) -> Self {
         let (sender, batches) = sync_channel(2);
         let thread = std::thread::spawn(move || {
             for step in steps {
@@ -48,7 +53,7 @@ impl Prefetcher {
     ///
     /// # Panics
     /// When more batches are taken than `steps` has.
-    pub fn next_batch(&mut self) -> Result<PretrainingBatch, Error> {
+    pub(crate) fn next_batch(&mut self) -> Result<PretrainingBatch, Error> {
         let batches = self.batches.as_ref().expect("open until dropped");
         let Ok(loaded) = batches.recv() else {
             let thread = self.thread.take().expect("joined once");
@@ -61,7 +66,7 @@ impl Prefetcher {
     }
 
     /// Returns the position of the last sample in the most recent batch ([`DataLoader::position`]).
-    pub fn position(&self) -> Option<LoaderPosition> {
+    pub(crate) fn position(&self) -> Option<LoaderPosition> {
         self.position
     }
 }

@@ -14,8 +14,7 @@
 //! instances without masks; instance number `instance` (counted over the shards in stored order) is masked in epoch
 //! `epoch` by draws keyed by (seed, epoch, instance). The sentence pairs come from the data builder.
 
-use bert_data::dataset::row_masker::masked;
-use bert_data::{DataSet, Row, RowMasker, ShardFile, ShardRows};
+use bert_data::{DataSet, Row, RowMasker, ShardFile, ShardRows, masked};
 use bert_random::{Domain, Random, Stream};
 
 use crate::data_loader::length_buckets::LengthBuckets;

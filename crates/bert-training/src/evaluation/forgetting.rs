@@ -5,8 +5,7 @@
 
 use std::path::Path;
 
-use bert_inference::ModelFiles;
-use bert_inference::pretrained_heads::{Heads, load_pretraining};
+use bert_inference::{Heads, ModelFiles, load_pretraining};
 use bert_model::{Architecture, BertConfig, BertForPreTraining, BertModel};
 use burn::tensor::Device;
 use serde::{Deserialize, Serialize};

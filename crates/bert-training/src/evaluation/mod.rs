@@ -6,16 +6,16 @@
 //! once. Data without masks, or with documents instead of instances, gets the pairs and masks of epoch 0 under the
 //! data's own seed, which are the same in every run.
 
-pub mod forgetting;
-pub mod ngram_baselines;
-pub mod probed_instances;
-pub mod top_k;
+pub(crate) mod forgetting;
+pub(crate) mod ngram_baselines;
+pub(crate) mod probed_instances;
+pub(crate) mod top_k;
 
 use std::path::PathBuf;
 
 use bert_data::{DataSet, Nsp};
 use bert_inference::StopFlag;
-use bert_inference::compute::host_tensors::read;
+use bert_inference::host_tensors::read;
 use bert_model::{BertForPreTraining, PretrainingInput, cross_entropy};
 use burn::tensor::{Device, Int, Tensor};
 use serde::{Deserialize, Serialize};

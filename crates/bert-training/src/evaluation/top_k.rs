@@ -3,7 +3,7 @@
 //! [`crate::evaluation`] computes only top-1 accuracy: its kernel frees the logits of a block of the vocabulary as soon
 //! as possible. This module keeps all logits of a batch in memory, `[masked tokens, vocabulary]`.
 
-use bert_inference::compute::host_tensors::read;
+use bert_inference::host_tensors::read;
 use bert_model::{BertForPreTraining, Mode};
 use burn::tensor::Device;
 use rayon::prelude::*;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bert_inference::StopFlag;
-use bert_inference::compute::host_tensors::values;
+use bert_inference::host_tensors::values;
 use bert_kernels::adamw::CHUNK;
 use bert_kernels::{Compute, Kernels};
 use bert_random::{Domain, Random, Stream};

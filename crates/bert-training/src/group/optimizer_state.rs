@@ -1,6 +1,6 @@
 //! Collects the optimizer's states of all ranks for a checkpoint, and divides the states in a checkpoint among the ranks.
 
-use bert_inference::compute::host_tensors::float_vector;
+use bert_inference::host_tensors::float_vector;
 use bert_model::Snapshot;
 use burn::tensor::Device;
 

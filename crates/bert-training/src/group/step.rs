@@ -1,6 +1,6 @@
 //! The agreements of the ranks at the start and at the end of a step.
 
-use bert_inference::model_dir::checkpoint::LoaderPosition;
+use bert_inference::checkpoint::LoaderPosition;
 
 use crate::error::Error;
 use crate::group::Group;

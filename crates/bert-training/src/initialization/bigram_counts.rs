@@ -6,7 +6,7 @@
 use std::thread::JoinHandle;
 
 use bert_data::DataSet;
-use bert_data::inspect::training_text::{for_each_text, tokens_of_text};
+use bert_data::training_text::{for_each_text, tokens_of_text};
 use bert_inference::StopFlag;
 use rayon::prelude::*;
 

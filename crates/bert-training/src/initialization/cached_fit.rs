@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use bert_data::DataSet;
-use bert_inference::compute::environment::environment;
+use bert_inference::environment::environment;
 use bert_model::{LogBilinear, LogBilinearShape, LogBilinearSide};
 use bert_storage::{CachedResult, ObjectCache, ResultCache, digest_bytes};
 use safetensors::tensor::{Dtype, SafeTensors, TensorView, serialize};

@@ -4,7 +4,7 @@
 //! their order, so the bits do not depend on the number of threads. The bias corrections multiply the moments. The kernel
 //! of AdamW divides by them, which rounds differently and would change the initial weights of every model.
 
-use bert_inference::compute::host_tensors::values;
+use bert_inference::host_tensors::values;
 use burn::tensor::{Device, Tensor, TensorData};
 use rayon::prelude::*;
 

@@ -15,12 +15,12 @@
 use std::time::Instant;
 
 use bert_data::{DataSet, Vocabulary};
-use bert_inference::compute::host_tensors::{int_vector, values};
+use bert_inference::host_tensors::{int_vector, values};
 use bert_inference::{DeviceName, StopFlag};
 use bert_model::{BertConfig, LogBilinear, LogBilinearShape, LogBilinearSide};
 use bert_random::{Domain, Random, Stream};
 use bert_storage::Locate;
-use bert_tokenization::vocabulary::is_special_token;
+use bert_tokenization::is_special_token;
 use burn::tensor::{Device, Gradients, Int, Tensor, TensorData};
 use rayon::prelude::*;
 
@@ -67,7 +67,7 @@ const COUNTING_SHARE: f64 = 0.4;
 /// # Errors
 /// [`Error::Stopped`] when a stop is requested. When a shard cannot be read or does not match the manifest, when the
 /// text has no words, when the shape is too small for neighbour heads, or when the default device is not in this build.
-pub fn log_bilinear(
+pub(crate) fn log_bilinear(
     sets: &[(DataSet, f64)],
     model: &BertConfig,
     seed: u64,

@@ -3,13 +3,13 @@
 pub(crate) mod bigram_counts;
 mod cached_fit;
 mod fit_step;
-pub mod log_bilinear;
+pub(crate) mod log_bilinear;
 
 use std::path::Path;
 
 use bert_data::DataSet;
 use bert_inference::StopFlag;
-use bert_inference::model_dir::json_file::exists;
+use bert_inference::json_file::exists;
 use bert_model::{BertConfig, Initialization, LogBilinear, Preset};
 use bert_storage::did_you_mean;
 use serde::{Deserialize, Serialize};

@@ -14,7 +14,7 @@
 //!
 //! burn's own AdamW always corrects bias and clips each tensor separately, so neither matches BERT.
 
-use bert_inference::model_dir::checkpoint::OptimizerState;
+use bert_inference::checkpoint::OptimizerState;
 use bert_kernels::adamw::{self, Updates};
 
 use crate::optimizer::update_rule::{Change, Parameter, UpdateNumbers, UpdateRule};

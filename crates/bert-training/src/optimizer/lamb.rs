@@ -9,7 +9,7 @@
 //! The gradients are clipped by their global norm before the moments are updated. The ratio has no maximum. LayerNorm
 //! and biases have no weight decay, so their ratio is 1.
 
-use bert_inference::model_dir::checkpoint::OptimizerState;
+use bert_inference::checkpoint::OptimizerState;
 use bert_kernels::Compute;
 use bert_kernels::adamw::{self, Pass, Updates};
 

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use bert_inference::compute::host_tensors::float_vector;
-use bert_inference::model_dir::checkpoint::{OptimizerState, OptimizerValues};
+use bert_inference::checkpoint::{OptimizerState, OptimizerValues};
+use bert_inference::host_tensors::float_vector;
 use bert_kernels::adamw::Updates;
 use bert_kernels::{Compute, host_values};
 use bert_model::Snapshot;

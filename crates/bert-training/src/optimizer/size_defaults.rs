@@ -7,10 +7,7 @@
 
 use std::fmt;
 
-use bert_inference::DeviceName;
-use bert_inference::compute::compute_args::ComputeArgs;
-use bert_inference::compute::device::KernelChoice;
-use bert_inference::compute::precision::PrecisionChoice;
+use bert_inference::{ComputeArgs, DeviceName, KernelChoice, PrecisionChoice};
 use bert_kernels::processor::fast_bf16;
 use bert_model::{BertConfig, Preset};
 use serde::{Deserialize, Serialize};

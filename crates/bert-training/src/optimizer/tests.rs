@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use bert_inference::compute::host_tensors;
-use bert_inference::model_dir::checkpoint::OptimizerValues;
+use bert_inference::checkpoint::OptimizerValues;
+use bert_inference::host_tensors;
 use bert_kernels::{Compute, adamw};
 use burn::module::{Module, Param};
 use burn::tensor::{Device, Tensor};

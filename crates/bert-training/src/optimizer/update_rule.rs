@@ -3,7 +3,7 @@
 use std::fmt;
 use std::ops::Range;
 
-use bert_inference::model_dir::checkpoint::OptimizerState;
+use bert_inference::checkpoint::OptimizerState;
 use bert_kernels::Compute;
 use bert_kernels::adamw::Updates;
 use burn::tensor::Tensor;

@@ -7,8 +7,8 @@
 use std::io::{self, Write};
 use std::path::Path;
 
-use bert_inference::model_dir::checkpoint::{CheckpointFolder, verify};
-use bert_inference::model_dir::json_file::{exists, read_record};
+use bert_inference::checkpoint::{CheckpointFolder, verify};
+use bert_inference::json_file::{exists, read_record};
 use bert_model::{NamedTensors, WEIGHTS, read_safetensors};
 use bert_storage::StagedFolder;
 

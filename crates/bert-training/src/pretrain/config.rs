@@ -4,11 +4,9 @@
 use std::path::PathBuf;
 
 use bert_data::{ByteSize, CACHE_BYTES};
-use bert_inference::compute::compute_args::ComputeArgs;
 #[cfg(feature = "cli")]
-use bert_inference::compute::help_groups::{HelpGroup, with_heading};
-use bert_inference::compute::precision::PrecisionChoice;
-use bert_inference::model_dir::retention::RetentionPolicy;
+use bert_inference::help_groups::{HelpGroup, with_heading};
+use bert_inference::{ComputeArgs, PrecisionChoice, RetentionPolicy};
 use serde::{Deserialize, Serialize};
 
 use crate::data_loader::training_data::TrainingData;

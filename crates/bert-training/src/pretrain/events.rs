@@ -2,8 +2,7 @@
 
 use std::path::PathBuf;
 
-use bert_inference::DeviceName;
-use bert_inference::compute::precision::PrecisionChoice;
+use bert_inference::{DeviceName, PrecisionChoice};
 use serde::{Deserialize, Serialize};
 
 use crate::evaluation::{Evaluation, EvaluationRecord};

@@ -6,26 +6,26 @@
 //! masked-LM loss is divided by the number of targets in the whole global batch, and the gradient of the tied word
 //! embeddings enters the global norm as one dense tensor.
 
-pub mod best_and_average;
+pub(crate) mod best_and_average;
 mod checkpoint_writer;
-pub mod config;
-pub mod events;
+pub(crate) mod config;
+pub(crate) mod events;
 mod held_out;
 mod measurement;
 mod previous_run;
 mod run;
-pub mod run_file;
-pub mod run_folder;
+pub(crate) mod run_file;
+pub(crate) mod run_folder;
 pub(crate) mod run_settings;
 pub(crate) mod setup;
-pub mod shared_text;
+pub(crate) mod shared_text;
 mod step_runner;
-pub mod time_budget;
-pub mod work;
+pub(crate) mod time_budget;
+pub(crate) mod work;
 
 use bert_storage::{Disk, FileSystem};
 
-pub use events::{PretrainEvent, PretrainOutcome, StepMetrics, StepTiming};
+pub(crate) use events::{PretrainEvent, PretrainOutcome};
 pub use measurement::dry_run::{PretrainEstimate, dry_run};
 
 use bert_inference::StopFlag;

@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use bert_data::Manifest;
-use bert_inference::model_dir::hub_model::hub_name;
-use bert_inference::model_dir::json_file::read_record;
+use bert_inference::hub_model::hub_name;
+use bert_inference::json_file::read_record;
 
 use crate::pretrain::run_file::RunFile;
 use crate::pretrain::shared_text::NamedData;

@@ -4,8 +4,8 @@
 
 use std::path::PathBuf;
 
-use bert_inference::compute::environment::Invocation;
-use bert_inference::compute::precision::PrecisionChoice;
+use bert_inference::PrecisionChoice;
+use bert_inference::environment::Invocation;
 use bert_model::BertConfig;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};

@@ -3,19 +3,17 @@
 //! `run.json` records what the run computes (`identity`): every setting that determines the results, digests of the
 //! data, and the options by which the loader generates instances. A run continues only with an equal identity; the
 //! intervals of saving and evaluation and the locations of its folders may change. The file also records the
-//! environment of the first step (`environment`, see [`bert_inference::compute::environment`]): a run may continue on another
+//! environment of the first step (`environment`, see [`bert_inference::environment`]): a run may continue on another
 //! computer and prints a warning. `held_out.json` describes the held-out data, because figures on different data cannot
 //! be compared.
 
 use std::path::Path;
 
 use bert_data::{DataSet, Manifest, ResolvedConfig};
-use bert_inference::DeviceName;
-use bert_inference::compute::compute_args::ComputeArgs;
-use bert_inference::compute::device::KernelChoice;
-use bert_inference::compute::environment::{Invocation, environment_of_run};
-use bert_inference::model_dir::checkpoint::CheckpointFolder;
-use bert_inference::model_dir::json_file::exists;
+use bert_inference::checkpoint::CheckpointFolder;
+use bert_inference::environment::{Invocation, environment_of_run};
+use bert_inference::json_file::exists;
+use bert_inference::{ComputeArgs, DeviceName, KernelChoice};
 use bert_storage::{FileSystem, LOCK, Locate, OutputLock, StagedFolder};
 use serde_json::{Value, json};
 

@@ -3,8 +3,7 @@
 //! A resumed run has the values of its `run.json`, so a later version of this program with other defaults continues it
 //! unchanged.
 
-use bert_inference::compute::precision::PrecisionChoice;
-use bert_inference::model_dir::model_folder::resolve_model_folder;
+use bert_inference::{PrecisionChoice, resolve_model_folder};
 use bert_model::{BertConfig, Preset, read_pretrained_config};
 use bert_storage::{FileSystem, StagedFolder, check_writable};
 use serde::{Deserialize, Serialize};

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::time::Instant;
 
-use bert_inference::model_dir::checkpoint::LoaderPosition;
+use bert_inference::checkpoint::LoaderPosition;
 use bert_model::{BertForPreTraining, LossNormalizer};
 use burn::tensor::Device;
 

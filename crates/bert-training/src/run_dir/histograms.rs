@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use bert_inference::model_dir::checkpoint::read_optimizer_tensors;
+use bert_inference::checkpoint::read_optimizer_tensors;
 use bert_model::read_pretrained_tensors;
 
 use crate::error::Error;

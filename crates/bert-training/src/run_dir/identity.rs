@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use bert_inference::compute::environment::environment_of_run;
+use bert_inference::environment::environment_of_run;
 use bert_storage::Locate;
 use bert_storage::checksummed_json::{ChecksumError, read_checksummed};
 use serde_json::{Map, Value};

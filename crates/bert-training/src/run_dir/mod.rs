@@ -4,4 +4,4 @@ pub mod histograms;
 pub mod identity;
 pub mod incomplete_output;
 pub mod metrics_log;
-pub mod training_run;
+pub(crate) mod training_run;

@@ -6,11 +6,11 @@
 
 use std::path::{Path, PathBuf};
 
-use bert_inference::compute::environment::environment_of_run;
-use bert_inference::model_dir::checkpoint::{
+use bert_inference::RetentionPolicy;
+use bert_inference::checkpoint::{
     Checkpoint, CheckpointFolder, SkippedSteps, TrainerState, ValidCheckpoint, read_optimizer,
 };
-use bert_inference::model_dir::retention::RetentionPolicy;
+use bert_inference::environment::environment_of_run;
 use bert_model::Snapshot;
 use bert_storage::{Disk, LOCK, Locate, OutputLock, StagedFolder};
 use burn::module::Module;

@@ -11,9 +11,8 @@
 use std::fmt;
 use std::time::{Duration, Instant};
 
-use bert_inference::DeviceName;
-use bert_inference::compute::host_tensors::{float_vector, values};
-use bert_inference::encoding::padded_batch::PaddedBatch;
+use bert_inference::host_tensors::{float_vector, values};
+use bert_inference::{DeviceName, PaddedBatch};
 use bert_kernels::adamw::{self, State};
 use bert_kernels::{Compute, Precision};
 use bert_model::{Architecture, BertConfig, BertForPreTraining, LossNormalizer, Mode, named_parameters};

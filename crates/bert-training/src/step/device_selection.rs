@@ -1,7 +1,7 @@
 //! `--device auto`: measures a product on every device and selects the fastest one that passes the check.
 
 use bert_inference::DeviceName;
-use bert_inference::compute::device_rates::product_rate;
+use bert_inference::device_rates::product_rate;
 use bert_kernels::Precision;
 use bert_model::{BertConfig, Preset};
 

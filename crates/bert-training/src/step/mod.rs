@@ -6,9 +6,9 @@
 
 pub mod device_check;
 pub mod device_selection;
-pub mod divergence;
+pub(crate) mod divergence;
 pub(crate) mod norm_ratios;
-pub mod pretraining_loss;
+pub(crate) mod pretraining_loss;
 
 use bert_kernels::adamw::{self, NormOrder};
 use bert_model::Mode;

@@ -30,7 +30,7 @@ pub fn pretraining_objective(
 
 /// The two parts of a step's loss, in nats.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct PretrainingParts {
+pub(crate) struct PretrainingParts {
     /// Mean negative log-likelihood of the masked tokens.
     pub masked_lm: f64,
     /// Mean cross-entropy of the next-sentence labels; 0 if they have no weight.
@@ -42,7 +42,7 @@ impl PretrainingParts {
     ///
     /// # Panics
     /// For the report of a step with another loss.
-    pub fn new(report: &StepReport) -> Self {
+    pub(crate) fn new(report: &StepReport) -> Self {
         let &[masked_lm, next_sentence] = report.parts.as_slice() else {
             panic!("not a step of pre-training")
         };

@@ -7,7 +7,7 @@ use bert_kernels::hook::{Hook, with_hook};
 use bert_kernels::{Compute, Kernels};
 use bert_model::{BertConfig, Preset};
 use bert_training::Error;
-use bert_training::step::device_check::{CheckShape, DeviceCheck, check_device};
+use bert_training::device_check::{CheckShape, DeviceCheck, check_device};
 use burn::tensor::Tensor;
 
 /// More than 500 rows of a product.

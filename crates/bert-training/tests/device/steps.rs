@@ -3,15 +3,13 @@
 
 use std::collections::BTreeMap;
 
-use bert_inference::DeviceName;
-use bert_inference::encoding::padded_batch::PaddedBatch;
+use bert_inference::{DeviceName, PaddedBatch};
 use bert_kernels::{Compute, Kernels};
 use bert_model::{Architecture, BertConfig, BertForPreTraining, LossNormalizer, Preset, Snapshot};
 use bert_random::{Domain, Random, Stream};
-use bert_training::data_loader::PretrainingBatch;
-use bert_training::optimizer::{Optimizer, OptimizerConfig};
-use bert_training::step::pretraining_loss::pretraining_objective;
-use bert_training::step::{StepId, StepReport, train_step};
+use bert_training::{
+    Optimizer, OptimizerConfig, PretrainingBatch, StepId, StepReport, pretraining_objective, train_step,
+};
 use burn::module::Module;
 
 /// Sequences, their length, and masked tokens of each.

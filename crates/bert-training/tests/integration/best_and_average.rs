@@ -5,11 +5,10 @@ use std::fs;
 use std::path::Path;
 
 use bert_inference::StopFlag;
-use bert_inference::model_dir::checkpoint::CheckpointFolder;
+use bert_inference::checkpoint::CheckpointFolder;
 use bert_model::read_safetensors;
 use bert_testing::disks::Faulty;
-use bert_training::evaluation::EvaluationRecord;
-use bert_training::pretrain::{PretrainEvent, pretrain_on};
+use bert_training::{EvaluationRecord, PretrainEvent, pretrain_on};
 
 use crate::world::{World, run_to_end, run_until};
 

@@ -3,8 +3,8 @@
 use std::fs;
 
 use bert_data::Layout;
-use bert_inference::model_dir::checkpoint::LoaderPosition;
-use bert_training::data_loader::DataLoader;
+use bert_inference::checkpoint::LoaderPosition;
+use bert_training::DataLoader;
 
 use crate::world::{World, files, run_to_end, run_until};
 

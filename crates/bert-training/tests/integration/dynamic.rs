@@ -3,7 +3,7 @@
 use std::fs;
 
 use bert_data::Masking;
-use bert_training::data_loader::{DataLoader, PretrainingBatch};
+use bert_training::{DataLoader, PretrainingBatch};
 
 use crate::world::{World, files, run_to_end, run_until};
 

@@ -4,12 +4,11 @@
 use std::fs;
 use std::path::Path;
 
-use bert_inference::model_dir::checkpoint::CheckpointFolder;
+use bert_inference::checkpoint::CheckpointFolder;
 use bert_inference::{FolderProblem, StopFlag};
 use bert_storage::{FileSystem, Located};
 use bert_testing::disks::{Fault, Faulty, PowerCut, Survival};
-use bert_training::pretrain::{PretrainEvent, pretrain_on};
-use bert_training::{Error, PretrainConfig};
+use bert_training::{Error, PretrainConfig, PretrainEvent, pretrain_on};
 
 use crate::world::{World, run_to_end};
 

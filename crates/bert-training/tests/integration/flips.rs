@@ -5,12 +5,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use bert_inference::StopFlag;
-use bert_inference::model_dir::checkpoint::{CheckpointFolder, verify};
+use bert_inference::checkpoint::{CheckpointFolder, verify};
 use bert_random::{Domain, Random, Stream};
 use bert_testing::disks::Faulty;
-use bert_training::data_loader::DataLoader;
-use bert_training::pretrain::pretrain_on;
-use bert_training::{Error, PretrainConfig};
+use bert_training::{DataLoader, Error, PretrainConfig, pretrain_on};
 
 use crate::world::{World, run_to_end};
 

@@ -5,8 +5,7 @@ use std::collections::BTreeSet;
 use std::fs;
 
 use bert_data::{BuildConfig, Layout, Masking};
-use bert_training::PretrainConfig;
-use bert_training::data_loader::DataLoader;
+use bert_training::{DataLoader, PretrainConfig};
 
 use crate::world::{World, run_to_end, run_until};
 

@@ -5,11 +5,7 @@ use std::fs;
 use bert_data::{DataSet, Layout};
 use bert_inference::DeviceName;
 use bert_model::{Architecture, BertConfig, BertForPreTraining};
-use bert_training::Error;
-use bert_training::data_loader::DataLoader;
-use bert_training::evaluation::ngram_baselines::{Baseline, baselines};
-use bert_training::evaluation::top_k::top_k_accuracy;
-use bert_training::evaluation::{Evaluation, evaluate};
+use bert_training::{Baseline, DataLoader, Error, Evaluation, baselines, evaluate, top_k_accuracy};
 use burn::module::Module;
 
 use crate::world::World;

@@ -3,12 +3,10 @@
 use std::fs;
 
 use bert_inference::StopFlag;
-use bert_inference::model_dir::checkpoint::TrainerState;
-use bert_training::data_loader::training_data::TrainingData;
-use bert_training::evaluation::EvaluationRecord;
-use bert_training::pretrain::run_file::RunFile;
-use bert_training::pretrain::{PretrainEvent, StepMetrics, pretrain};
-use bert_training::{Error, PretrainConfig};
+use bert_inference::checkpoint::TrainerState;
+use bert_training::{
+    Error, EvaluationRecord, PretrainConfig, PretrainEvent, RunFile, StepMetrics, TrainingData, pretrain,
+};
 
 use crate::world::{World, run_to_end};
 

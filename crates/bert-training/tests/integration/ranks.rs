@@ -8,12 +8,10 @@ use std::time::Duration;
 use bert_collectives::Transport;
 use bert_data::Nsp;
 use bert_inference::StopFlag;
-use bert_inference::model_dir::checkpoint::CheckpointFolder;
+use bert_inference::checkpoint::CheckpointFolder;
 use bert_testing::disks::Faulty;
 use bert_testing::transports::{Fault, FaultyTransport, ThreadTransport};
-use bert_training::group::Group;
-use bert_training::pretrain::{PretrainEvent, pretrain_in};
-use bert_training::{Error, PretrainConfig};
+use bert_training::{Error, Group, PretrainConfig, PretrainEvent, pretrain_in};
 
 use crate::matrix::{LAYOUTS, lay_out};
 use crate::world::{World, run_to_end, run_until};

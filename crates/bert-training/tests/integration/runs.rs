@@ -5,10 +5,7 @@ use std::fs;
 
 use bert_inference::StopFlag;
 use bert_testing::disks::Faulty;
-use bert_training::data_loader::DataLoader;
-use bert_training::initialization::log_bilinear::CountingEvent;
-use bert_training::pretrain::{PretrainEvent, pretrain, pretrain_on};
-use bert_training::{Error, PretrainConfig};
+use bert_training::{CountingEvent, DataLoader, Error, PretrainConfig, PretrainEvent, pretrain, pretrain_on};
 
 use crate::world::{World, assert_same, run_to_end, run_until};
 
@@ -126,7 +123,7 @@ fn resume_reports_other_held_out_data() {
 #[test]
 fn unreadable_checkpoint_folder_is_an_error() {
     let folder = tempfile::tempdir().unwrap();
-    let checkpoints = bert_inference::model_dir::checkpoint::CheckpointFolder::in_run(folder.path());
+    let checkpoints = bert_inference::checkpoint::CheckpointFolder::in_run(folder.path());
     assert!(checkpoints.steps().unwrap().is_empty());
     fs::write(folder.path().join("checkpoints"), "no folder").unwrap();
     assert!(checkpoints.steps().is_err() && checkpoints.newest_good(&mut |_| {}).is_err());
@@ -283,7 +280,7 @@ fn corrupt_checkpoint_does_not_evict_valid_ones() {
     // One step after the valid one, and still before the corrupt one.
     let config = world.config("run", &flags);
     run_until(&config, true, 7);
-    let checkpoints = bert_inference::model_dir::checkpoint::CheckpointFolder::in_run(&config.output);
+    let checkpoints = bert_inference::checkpoint::CheckpointFolder::in_run(&config.output);
     assert_eq!(checkpoints.steps().unwrap(), [7]);
     checkpoints.newest_good(&mut |error| panic!("{error}")).unwrap().unwrap();
     run_to_end(&config, true);

@@ -3,9 +3,8 @@
 use std::fs;
 
 use bert_inference::StopFlag;
-use bert_inference::model_dir::checkpoint::CheckpointFolder;
-use bert_training::pretrain::{PretrainEvent, pretrain};
-use bert_training::{Error, PretrainConfig};
+use bert_inference::checkpoint::CheckpointFolder;
+use bert_training::{Error, PretrainConfig, PretrainEvent, pretrain};
 
 use crate::world::{World, assert_same, run_to_end, run_until};
 

@@ -9,8 +9,7 @@ use std::path::{Path, PathBuf};
 use bert_data::{BuildConfig, build, build_held_out};
 use bert_inference::StopFlag;
 use bert_testing::disks::Faulty;
-use bert_training::pretrain::{PretrainEvent, StepMetrics, pretrain_on};
-use bert_training::{Error, PretrainConfig};
+use bert_training::{Error, PretrainConfig, PretrainEvent, StepMetrics, pretrain_on};
 use clap::{Args, Command, FromArgMatches};
 use tempfile::TempDir;
 

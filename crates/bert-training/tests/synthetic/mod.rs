@@ -3,17 +3,16 @@
 // Each program uses only a part of this module.
 #![allow(dead_code)]
 
-use bert_inference::encoding::padded_batch::PaddedBatch;
+use bert_inference::PaddedBatch;
 use bert_model::{
     Architecture, BertConfig, BertForPreTraining, BertForSequenceClassification, BertInput, LossNormalizer,
     Mode, PretrainingInput, classification_loss,
 };
 use bert_random::{Domain, Random, Stream};
-use bert_training::data_loader::PretrainingBatch;
-use bert_training::evaluation::{EvaluationSums, evaluate_batch};
-use bert_training::optimizer::{Optimizer, OptimizerConfig};
-use bert_training::step::pretraining_loss::pretraining_objective;
-use bert_training::step::{MicroBatchLoss, StepId, train_step};
+use bert_training::{
+    EvaluationSums, MicroBatchLoss, Optimizer, OptimizerConfig, PretrainingBatch, StepId, evaluate_batch,
+    pretraining_objective, train_step,
+};
 use burn::module::Module;
 use burn::tensor::{Device, Int, Tensor, TensorData};
 

@@ -1,8 +1,8 @@
 //! The layers of the encoder and the decoder, with and without attention over BERT.
 
-pub mod attention;
-pub mod blocks;
-pub mod decoder;
-pub mod drop_net;
-pub mod encoder;
-pub mod positions;
+pub(crate) mod attention;
+pub(crate) mod blocks;
+pub(crate) mod decoder;
+pub(crate) mod drop_net;
+pub(crate) mod encoder;
+pub(crate) mod positions;

@@ -10,7 +10,7 @@ const MASKED: f32 = -10_000.0;
 ///
 /// # Shapes
 /// - output: `[1, length, hidden]`
-pub fn sinusoidal(first: usize, length: usize, hidden: usize, device: &Device) -> Tensor<3> {
+pub(crate) fn sinusoidal(first: usize, length: usize, hidden: usize, device: &Device) -> Tensor<3> {
     let value = |position: usize, dimension: usize| {
         let exponent = (dimension / 2 * 2) as f64 / hidden as f64;
         let angle = position as f64 / 10_000f64.powf(exponent);

@@ -1,6 +1,6 @@
 //! The translation model, its initial weights, and decoding.
 
-pub mod beam_search;
-pub mod initialization;
-pub mod step_scores;
-pub mod transformer;
+pub(crate) mod beam_search;
+pub(crate) mod initialization;
+pub(crate) mod step_scores;
+pub(crate) mod transformer;

@@ -1,7 +1,6 @@
 //! Tokenized sentences and batches of them.
 
-use bert_inference::encoding::model_tokenizer::ModelTokenizer;
-use bert_inference::encoding::padded_batch::PaddedBatch;
+use bert_inference::{ModelTokenizer, PaddedBatch};
 use bert_model::BertInput;
 use bert_random::{Domain, Permutation, Stream};
 use bert_tasks::EncodedPair;
@@ -12,7 +11,7 @@ use crate::text::parallel::SentencePair;
 use crate::text::tokenizers::{Tokenizers, encode};
 
 /// Tokenized source sentences.
-pub struct EncodedSources {
+pub(crate) struct EncodedSources {
     source: Vec<EncodedPair>,
     bert: Option<Vec<EncodedPair>>,
     pads: [i32; 2],
@@ -21,7 +20,7 @@ pub struct EncodedSources {
 
 impl EncodedSources {
     /// Tokenizes sentences and cuts them to `max_length` tokens.
-    pub fn new(texts: &[&str], tokenizers: &Tokenizers, max_length: usize) -> Self {
+    pub(crate) fn new(texts: &[&str], tokenizers: &Tokenizers, max_length: usize) -> Self {
         let all = |tokenizer: &ModelTokenizer| -> Vec<EncodedPair> {
             texts.iter().map(|text| encode(tokenizer, text, max_length)).collect()
         };
@@ -35,12 +34,12 @@ impl EncodedSources {
     }
 
     /// Returns the number of tokens of each sentence.
-    pub fn lengths(&self) -> Vec<usize> {
+    pub(crate) fn lengths(&self) -> Vec<usize> {
         self.source.iter().map(|encoded| encoded.input_ids.len()).collect()
     }
 
     /// Returns a batch of sentences.
-    pub fn batch(&self, sentences: &[usize], device: &Device) -> SourceBatch {
+    pub(crate) fn batch(&self, sentences: &[usize], device: &Device) -> SourceBatch {
         let input = |all: &[EncodedPair], pad| -> BertInput {
             let rows: Vec<&EncodedPair> = sentences.iter().map(|&at| &all[at]).collect();
             PaddedBatch::new(&rows, pad, self.max_length).input(device)
@@ -51,14 +50,14 @@ impl EncodedSources {
 }
 
 /// Tokenized training pairs.
-pub struct EncodedPairs {
+pub(crate) struct EncodedPairs {
     sources: EncodedSources,
     targets: Vec<Vec<i32>>,
     pad: i32,
 }
 
 /// A batch of training pairs.
-pub struct PairBatch {
+pub(crate) struct PairBatch {
     /// The sources.
     pub source: SourceBatch,
     /// The targets.
@@ -69,7 +68,7 @@ pub struct PairBatch {
 
 impl EncodedPairs {
     /// Tokenizes pairs and cuts each side to `max_length` tokens.
-    pub fn new(pairs: &[SentencePair], tokenizers: &Tokenizers, max_length: usize) -> Self {
+    pub(crate) fn new(pairs: &[SentencePair], tokenizers: &Tokenizers, max_length: usize) -> Self {
         let sources: Vec<&str> = pairs.iter().map(|pair| pair.source.as_str()).collect();
         let target = |pair: &SentencePair| {
             let encoded = encode(&tokenizers.target, &pair.target, max_length);
@@ -83,7 +82,7 @@ impl EncodedPairs {
     }
 
     /// Returns the pairs of a step: a function of seed and step. Every epoch is a permutation of all pairs.
-    pub fn sample(&self, seed: u64, step: u64, batch_size: usize) -> Vec<usize> {
+    pub(crate) fn sample(&self, seed: u64, step: u64, batch_size: usize) -> Vec<usize> {
         let all = self.targets.len() as u64;
         let size = batch_size as u64;
         let mut order: Option<(u64, Permutation)> = None;
@@ -99,7 +98,7 @@ impl EncodedPairs {
     }
 
     /// Returns a batch of pairs.
-    pub fn batch(&self, pairs: &[usize], device: &Device) -> PairBatch {
+    pub(crate) fn batch(&self, pairs: &[usize], device: &Device) -> PairBatch {
         // The last token is predicted and never an input.
         let length = pairs.iter().map(|&pair| self.targets[pair].len() - 1).max().unwrap_or(0);
         let mut ids = vec![self.pad; pairs.len() * length];

@@ -1,5 +1,5 @@
 //! Parallel text, its tokens, and batches of it.
 
-pub mod batches;
-pub mod parallel;
-pub mod tokenizers;
+pub(crate) mod batches;
+pub(crate) mod parallel;
+pub(crate) mod tokenizers;

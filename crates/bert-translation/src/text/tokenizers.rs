@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use bert_data::{Tokenizer, TokenizerSettings, Vocabulary};
-use bert_inference::encoding::model_tokenizer::ModelTokenizer;
+use bert_inference::ModelTokenizer;
 use bert_tasks::{EncodedPair, SpecialIds, encode_pair};
 use serde::{Deserialize, Serialize};
 use tokenizers::Decoder;
@@ -13,7 +13,7 @@ use crate::error::Error;
 use crate::model::beam_search::SpecialTokens;
 
 /// The tokenizers of a translation model.
-pub struct Tokenizers {
+pub(crate) struct Tokenizers {
     /// Tokenizer of the source sentences.
     pub source: ModelTokenizer,
     /// Tokenizer of the target sentences.
@@ -63,7 +63,7 @@ impl Tokenizers {
     }
 
     /// Returns the special tokens of the target.
-    pub fn special(&self) -> SpecialTokens {
+    pub(crate) fn special(&self) -> SpecialTokens {
         let vocabulary = &self.target.vocabulary;
         SpecialTokens {
             start: vocabulary.cls_id(),
@@ -75,7 +75,7 @@ impl Tokenizers {
 
     /// Returns the text of target tokens. Continuations (`##`) are joined to their word, common punctuation to the word
     /// before it, and Chinese and Japanese characters to each other.
-    pub fn decode(&self, ids: &[u32]) -> String {
+    pub(crate) fn decode(&self, ids: &[u32]) -> String {
         let tokens = ids.iter().map(|&id| self.target.vocabulary.token(id).to_string()).collect();
         let text =
             WordPiece::new("##".to_string(), true).decode(tokens).expect("joining strings cannot fail");

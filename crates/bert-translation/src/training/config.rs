@@ -3,8 +3,7 @@
 use std::path::PathBuf;
 
 use bert_inference::{DEVICE_HELP, DeviceName, Error};
-use bert_training::optimizer::OptimizerConfig;
-use bert_training::optimizer::lr_schedule::{Schedule, ScheduleKind};
+use bert_training::{OptimizerConfig, Schedule, ScheduleKind};
 use serde::Serialize;
 
 use crate::config::{Fusion, TranslationConfig};

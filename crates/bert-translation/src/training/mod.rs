@@ -1,5 +1,5 @@
 //! Training of a translation model, and its files.
 
-pub mod config;
-pub mod run;
-pub mod saved_model;
+pub(crate) mod config;
+pub(crate) mod run;
+pub(crate) mod saved_model;

@@ -2,14 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
-use bert_inference::encoding::model_tokenizer::ModelTokenizer;
-use bert_inference::{ModelFiles, StopFlag};
+use bert_inference::{ModelFiles, ModelTokenizer, StopFlag};
 use bert_model::{LoadPolicy, load_named_tensors, read_pretrained_tensors};
 use bert_storage::digest_bytes;
-use bert_training::Error as TrainerError;
-use bert_training::optimizer::Optimizer;
-use bert_training::run_dir::training_run::TrainingRun;
-use bert_training::step::{MicroBatchLoss, NotFinite, StepId, train_step};
+use bert_training::{
+    Error as TrainerError, MicroBatchLoss, NotFinite, Optimizer, StepId, TrainingRun, train_step,
+};
 use burn::module::Module;
 use burn::tensor::Device;
 use serde::Serialize;

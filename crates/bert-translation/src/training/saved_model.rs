@@ -5,8 +5,7 @@
 
 use std::path::Path;
 
-use bert_inference::encoding::model_tokenizer::ModelTokenizer;
-use bert_inference::{DefaultLength, ModelFiles};
+use bert_inference::{DefaultLength, ModelFiles, ModelTokenizer};
 use bert_model::{
     Architecture, BertConfig, BertModel, LoadPolicy, load_named_tensors, load_pretrained_weights,
     read_pretrained_tensors,
@@ -52,7 +51,7 @@ impl FrozenBert {
 }
 
 /// A translation model with its tokenizers.
-pub struct SavedModel {
+pub(crate) struct SavedModel {
     /// The model.
     pub model: TranslationModel,
     /// Its tokenizers.
@@ -80,7 +79,7 @@ impl SavedModel {
     ///
     /// # Errors
     /// [`Error::NotATranslationModel`]; when a file is damaged, or does not fit the sizes in `translation.json`.
-    pub fn open(folder: &Path, device: &Device) -> Result<Self, Error> {
+    pub(crate) fn open(folder: &Path, device: &Device) -> Result<Self, Error> {
         let not_ours = |reason: String| Error::NotATranslationModel {
             path: folder.to_path_buf(),
             file: DESCRIPTION,

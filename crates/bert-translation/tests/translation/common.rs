@@ -3,9 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use bert_model::{NamedTensors, Preset, is_transposed, named_parameters, read_safetensors};
-use bert_translation::config::{Fusion, TranslationConfig};
-use bert_translation::model::initialization::initialize;
-use bert_translation::model::transformer::{SourceBatch, TranslationModel};
+use bert_translation::{Fusion, SourceBatch, TranslationConfig, TranslationModel, initialize};
 use burn::module::{Module, ModuleVisitor, Param};
 use burn::tensor::{Device, Gradients, Int, Tensor, TensorData};
 

@@ -1,10 +1,9 @@
 //! Decoding with a cache, greedy search and beam search.
 
 use bert_model::Mode;
-use bert_translation::config::Fusion;
-use bert_translation::model::beam_search::{SearchConfig, SpecialTokens, Translation, translate};
-use bert_translation::model::step_scores::StepScores;
-use bert_translation::model::transformer::TranslationModel;
+use bert_translation::{
+    Fusion, SearchConfig, SpecialTokens, StepScores, Translation, TranslationModel, translate,
+};
 use burn::tensor::{Device, activation::log_softmax};
 
 use crate::common::{check, ids, model, source, values};

@@ -1,11 +1,9 @@
 //! One fused layer of the encoder and of the decoder against `tests/golden/make_goldens.py`.
 
 use bert_model::{LoadPolicy, Mode, NamedTensors, load_named_tensors};
-use bert_translation::config::{Fusion, TranslationConfig};
-use bert_translation::layers::decoder::DecoderLayer;
-use bert_translation::layers::drop_net::Branches;
-use bert_translation::layers::encoder::{EncoderLayer, MaskedStates};
-use bert_translation::layers::positions::causal_bias;
+use bert_translation::{
+    Branches, DecoderLayer, EncoderLayer, Fusion, MaskedStates, TranslationConfig, causal_bias,
+};
 use burn::module::Module;
 use burn::tensor::{Device, Tensor};
 

@@ -3,8 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use bert_translation::Error;
-use bert_translation::text::parallel::{ParallelArgs, SentencePair};
+use bert_translation::{Error, ParallelArgs, SentencePair};
 
 fn files(folder: &Path, source: &str, target: &str) -> ParallelArgs {
     fs::write(folder.join("s.txt"), source).unwrap();

@@ -3,18 +3,13 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use bert_inference::model_dir::model_folder::resolve_model_folder;
-use bert_inference::{DeviceName, StopFlag};
+use bert_inference::{DeviceName, StopFlag, resolve_model_folder};
 use bert_model::{
     Architecture, BertConfig, BertModel, FolderTokenizer, Preset, folder_sink, save_pretrained,
 };
-use bert_translation::Error;
-use bert_translation::config::Fusion;
-use bert_translation::model::beam_search::SearchConfig;
-use bert_translation::text::parallel::ParallelArgs;
-use bert_translation::training::config::TrainConfig;
-use bert_translation::training::run::{TrainEvent, TrainOutcome, train};
-use bert_translation::translator::Translator;
+use bert_translation::{
+    Error, Fusion, ParallelArgs, SearchConfig, TrainConfig, TrainEvent, TrainOutcome, Translator, train,
+};
 use burn::tensor::Device;
 
 const WORDS: [&str; 8] = ["one", "two", "three", "four", "five", "six", "seven", "eight"];

@@ -1,8 +1,7 @@
 //! The Transformer without BERT against `torch.nn.Transformer`: `tests/golden/make_goldens.py`.
 
 use bert_model::{LoadPolicy, Mode, NamedTensors, load_named_tensors};
-use bert_translation::config::Fusion;
-use bert_translation::model::transformer::{TargetBatch, TranslationModel};
+use bert_translation::{Fusion, TargetBatch, TranslationModel};
 use burn::tensor::{Device, Tensor};
 
 use crate::common::{check, config, golden, ids, named_gradients, source, values};

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use bert_data::make_vocab::{VocabConfig, VocabReport, train_vocabulary};
+use bert_data::{VocabConfig, VocabReport, train_vocabulary};
 use bert_pages::grouped;
 use bert_text::{reject_output_inside, skipped_names_note, skipped_tables_warning};
 use clap::Args as ClapArgs;

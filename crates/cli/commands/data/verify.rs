@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use bert_inference::model_dir::checkpoint::{CheckpointFolder, verify};
+use bert_inference::checkpoint::{CheckpointFolder, verify};
 use clap::Args as ClapArgs;
 use serde::Serialize;
 

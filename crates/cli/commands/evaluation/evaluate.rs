@@ -3,14 +3,11 @@
 use std::path::PathBuf;
 
 use bert_data::Nsp;
-use bert_inference::compute::device::KernelChoice;
-use bert_inference::compute::precision::PrecisionChoice;
-use bert_inference::model_dir::builtin_model;
-use bert_inference::pretrained_heads::{Heads, Pretrained, load_pretraining};
-use bert_inference::{DEVICE_HELP, DeviceName, ModelFiles};
-use bert_training::data_loader::DataLoader;
-use bert_training::evaluation::top_k::top_k_accuracy;
-use bert_training::evaluation::{Evaluation, evaluate};
+use bert_inference::{
+    DEVICE_HELP, DeviceName, Heads, KernelChoice, ModelFiles, PrecisionChoice, Pretrained, builtin_model,
+    load_pretraining,
+};
+use bert_training::{DataLoader, Evaluation, evaluate, top_k_accuracy};
 use clap::Args as ClapArgs;
 use serde::Serialize;
 

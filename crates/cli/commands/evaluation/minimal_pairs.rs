@@ -4,14 +4,13 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use bert_inference::fill_mask::MaskFiller;
-use bert_inference::model_dir::builtin_model;
 use bert_inference::{
-    DEVICE_HELP, DeviceName, EncodingLength, Error, ModelOptions, PairAccuracy, ScoredPair,
+    DEVICE_HELP, DeviceName, EncodingLength, Error, MaskFiller, ModelOptions, PairAccuracy, ScoredPair,
+    builtin_model,
 };
 use bert_task_files::{NewTexts, TextColumns};
 use bert_tasks::Truncation;
-use bert_text::table::TextFormat;
+use bert_text::TextFormat;
 use clap::Args as ClapArgs;
 use serde::Serialize;
 

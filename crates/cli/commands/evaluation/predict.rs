@@ -3,13 +3,12 @@
 use std::io::{IsTerminal, stdout};
 use std::path::{Path, PathBuf};
 
-use bert_inference::compute::precision::PrecisionChoice;
 use bert_inference::{
-    DEVICE_HELP, DeviceName, EncodingLength, Error, InputText, ModelOptions, Predictions, Predictor, predict,
-    predict_texts,
+    DEVICE_HELP, DeviceName, EncodingLength, Error, InputText, ModelOptions, PrecisionChoice, Predictions,
+    Predictor, predict, predict_texts,
 };
 use bert_task_files::{NewTexts, TextColumns};
-use bert_text::table::TextFormat;
+use bert_text::TextFormat;
 use clap::Args as ClapArgs;
 use serde::Serialize;
 use serde_json::{Map, Value};

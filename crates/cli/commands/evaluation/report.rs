@@ -2,8 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use bert_reports::comparison::comparison_page;
-use bert_reports::{Finding, report};
+use bert_reports::{Finding, comparison_page, report};
 use clap::Args as ClapArgs;
 use serde::Serialize;
 

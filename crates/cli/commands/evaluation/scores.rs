@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use bert_inference::Error;
-use bert_reports::compare::{collect, pairwise, shared_text_warnings};
+use bert_reports::{collect, shared_text_warnings};
 use clap::Args as ClapArgs;
 
 use crate::output::progress::print_warning;
@@ -39,7 +39,7 @@ pub struct Args {
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     if args.paired {
-        let comparison = pairwise::compare(&args.folders)?;
+        let comparison = bert_reports::compare(&args.folders)?;
         print_shared_texts(&args.folders)?;
         return print_table(args.json, args.format, &comparison, as_table);
     }

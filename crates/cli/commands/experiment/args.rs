@@ -3,8 +3,7 @@
 use std::path::PathBuf;
 
 use bert_finetuning::Seeds;
-use bert_inference::Error;
-use bert_inference::model_dir::builtin_model;
+use bert_inference::{Error, builtin_model};
 use bert_tasks::Task;
 use clap::Args as ClapArgs;
 

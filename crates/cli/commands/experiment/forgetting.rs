@@ -8,10 +8,10 @@ use bert_finetuning::{FinetuneConfig, FinetuneReport};
 use bert_inference::{Answer, Classifier, DeviceName, ModelOptions, StopFlag};
 use bert_model::read_pretrained_config;
 use bert_pages::{Curve, Line, chart, series_color};
-use bert_reports::export::transplant_encoder;
+use bert_reports::transplant_encoder;
 use bert_task_files::find_split;
 use bert_tasks::{Label, Scores, Split, Statistics, Task, labels_of, score};
-use bert_training::evaluation::forgetting::{ForgettingTest, MaskedLmScores};
+use bert_training::{ForgettingTest, MaskedLmScores};
 use maud::html;
 
 use super::args::Args;

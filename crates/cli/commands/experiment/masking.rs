@@ -1,10 +1,8 @@
 //! The experiment masking: what the data builder does to a text, stage by stage.
 
-use bert_data::Nsp;
-use bert_data::config::predictions::default_max_predictions;
-use bert_data::inspect::stages::{InstanceStage, SegmentStage, StageRules, Stages};
-use bert_data::instance::masking::MaskRules;
-use bert_data::instance::pairs::PairRules;
+use bert_data::predictions::default_max_predictions;
+use bert_data::stages::{InstanceStage, SegmentStage, StageRules, Stages};
+use bert_data::{MaskRules, Nsp, PairRules};
 use bert_inference::{Error, ModelFiles};
 use maud::{Markup, html};
 
@@ -206,7 +204,7 @@ fn coloured(one: &InstanceStage) -> Markup {
 
 #[cfg(test)]
 mod tests {
-    use bert_data::inspect::stages::MaskStage;
+    use bert_data::stages::MaskStage;
 
     use super::*;
 

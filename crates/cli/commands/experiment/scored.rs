@@ -5,9 +5,8 @@ use std::path::PathBuf;
 
 use bert_finetuning::FinetuneReport;
 use bert_inference::StopFlag;
-use bert_reports::compare::{collect, compare_sides};
-use bert_tasks::Task;
-use bert_tasks::statistics::PairedTest;
+use bert_reports::{collect, compare_sides};
+use bert_tasks::{PairedTest, Task};
 use maud::html;
 
 use super::args::Args;

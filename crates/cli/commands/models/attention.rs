@@ -2,10 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use bert_inference::model_dir::builtin_model;
-use bert_inference::{Attention, AttentionOptions, Error, ModelOptions, NamedAttention};
-use bert_reports::attention_page::attention_page;
-use bert_reports::tables::write_attention_parquet;
+use bert_inference::{Attention, AttentionOptions, Error, ModelOptions, NamedAttention, builtin_model};
+use bert_reports::{attention_page, write_attention_parquet};
 use clap::Args as ClapArgs;
 use serde::Serialize;
 

@@ -3,8 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use bert_inference::{Error, Pooling};
-use bert_reports::export::onnx::{OnnxModel, export_onnx};
-use bert_reports::export::{CardOptions, Export, WeightType, export};
+use bert_reports::{CardOptions, Export, OnnxModel, WeightType, export, export_onnx};
 use clap::{Args as ClapArgs, ValueEnum};
 use serde::Serialize;
 

@@ -2,11 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use bert_data::make_vocab::{ExtensionReport, VocabConfig, extend_vocabulary};
+use bert_data::{ExtensionReport, VocabConfig, extend_vocabulary};
 use bert_inference::ModelFiles;
 use bert_pages::grouped;
-use bert_reports::export::check_export_folder;
-use bert_reports::export::extend::{NewRows, extend_model};
+use bert_reports::{NewRows, check_export_folder, extend_model};
 use bert_text::{reject_output_inside, skipped_names_note, skipped_tables_warning};
 use clap::Args as ClapArgs;
 use serde::Serialize;

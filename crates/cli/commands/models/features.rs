@@ -3,9 +3,10 @@
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use bert_inference::model_dir::builtin_model;
-use bert_inference::{DEVICE_HELP, DeviceName, Error, Extractor, ModelOptions, Pooling, write_json_lines};
-use bert_reports::tables::write_features_parquet;
+use bert_inference::{
+    DEVICE_HELP, DeviceName, Error, Extractor, ModelOptions, Pooling, builtin_model, write_json_lines,
+};
+use bert_reports::write_features_parquet;
 use bert_task_files::TextLines;
 use clap::{Args as ClapArgs, ValueEnum};
 

@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 
 use anyhow::bail;
-use bert_inference::fill_mask::{FilledMask, MaskFiller};
-use bert_inference::model_dir::builtin_model;
-use bert_inference::{DEVICE_HELP, DeviceName, EncodingLength, ModelOptions};
+use bert_inference::{
+    DEVICE_HELP, DeviceName, EncodingLength, FilledMask, MaskFiller, ModelOptions, builtin_model,
+};
 use clap::Args as ClapArgs;
 use serde::Serialize;
 

@@ -3,8 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use bert_data::PartialSettings;
-use bert_reports::export::WeightType;
-use bert_reports::export::import::{Import, Imported, import};
+use bert_reports::{Import, Imported, WeightType, import};
 use clap::Args as ClapArgs;
 use serde::Serialize;
 

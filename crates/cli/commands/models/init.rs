@@ -3,12 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use bert_data::{DataSet, PartialSettings};
-use bert_inference::StopFlag;
-use bert_inference::encoding::model_tokenizer::ModelTokenizer;
-use bert_reports::export::{check_export_folder, export_fresh};
-use bert_training::InitializationChoice;
-use bert_training::data_loader::data_tokenizer;
-use bert_training::initialization::{FreshWeights, named_model};
+use bert_inference::{ModelTokenizer, StopFlag};
+use bert_reports::{check_export_folder, export_fresh};
+use bert_training::{FreshWeights, InitializationChoice, data_tokenizer, named_model};
 use clap::{ArgGroup, Args as ClapArgs};
 use serde::Serialize;
 

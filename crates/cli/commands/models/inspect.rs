@@ -3,10 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use bert_inference::model_dir::builtin_model;
-use bert_inference::model_dir::hub_model::hub_name;
+use bert_inference::builtin_model;
+use bert_inference::hub_model::hub_name;
 use bert_model::{WeightsFiles, find_config};
-use bert_reports::export::uses::{FolderUses, folder_uses};
+use bert_reports::{FolderUses, folder_uses};
 use bert_storage::is_url;
 use clap::Args as ClapArgs;
 
@@ -56,7 +56,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         return print_table(args.json, args.format, &uses, ToString::to_string);
     }
     if let Some(index) = args.index {
-        let instance = bert_data::inspect::instance(&args.data, index)?;
+        let instance = bert_data::inspect_instance(&args.data, index)?;
         return if args.json {
             print_json(&serde_json::json!({ "index": index, "instance": instance }))
         } else {
@@ -68,7 +68,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         // Reading the rows takes a long time, so everything else is checked first.
         bert_data::DataSet::open(&args.data)?;
         let output = args.overwrite.output(&file)?;
-        let page = bert_data::inspect::page::page(&args.data, args.instances.unwrap_or(20))?;
+        let page = bert_data::page::page(&args.data, args.instances.unwrap_or(20))?;
         write_text(&output, &page)?;
         return print(&file.display().to_string());
     }

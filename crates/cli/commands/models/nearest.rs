@@ -2,8 +2,7 @@
 
 use std::path::PathBuf;
 
-use bert_inference::model_dir::builtin_model;
-use bert_inference::{DEVICE_HELP, DeviceName, ModelOptions, NeighbourSearch, Neighbours};
+use bert_inference::{DEVICE_HELP, DeviceName, ModelOptions, NeighbourSearch, Neighbours, builtin_model};
 use bert_task_files::TextLines;
 use clap::Args as ClapArgs;
 use serde::Serialize;

@@ -3,9 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use bert_inference::model_dir::builtin_model;
-use bert_inference::{Embeddings, Extractor, ModelOptions};
-use bert_reports::projector_page::projector_page;
+use bert_inference::{Embeddings, Extractor, ModelOptions, builtin_model};
+use bert_reports::projector_page;
 use bert_task_files::TextLines;
 use clap::Args as ClapArgs;
 use serde::Serialize;

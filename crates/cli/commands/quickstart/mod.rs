@@ -14,19 +14,14 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use anyhow::Context;
-use bert_data::make_vocab::{VocabConfig, train_vocabulary};
-use bert_data::{BuildConfig, DataSet, Layout, build};
+use bert_data::{BuildConfig, DataSet, Layout, VocabConfig, build, train_vocabulary};
 use bert_finetuning::{Choices, FinetuneConfig, Seeds, Selection, TableArgs, finetune};
-use bert_inference::StopFlag;
-use bert_inference::compute::compute_args::ComputeArgs;
-use bert_inference::compute::precision::PrecisionChoice;
+use bert_inference::{ComputeArgs, PrecisionChoice, StopFlag};
 use bert_reports::report;
 use bert_storage::{Disk, LOCK, OutputLock, StagedFolder, write_atomic};
-use bert_training::data_loader::DataLoader;
-use bert_training::evaluation::Evaluation;
-use bert_training::evaluation::ngram_baselines::baselines;
-use bert_training::pretrain::{PretrainEvent, pretrain};
-use bert_training::{InitializationChoice, PretrainConfig};
+use bert_training::{
+    DataLoader, Evaluation, InitializationChoice, PretrainConfig, PretrainEvent, baselines, pretrain,
+};
 use clap::Args as ClapArgs;
 
 use crate::commands::quickstart::progress::{Stage, StageProgress};
@@ -142,7 +137,7 @@ fn run_stages(args: &Args) -> anyhow::Result<()> {
     for folder in [PRETRAINED, TUNED] {
         write_own_file(&at(folder).join("report.html"), &report(&at(folder), &[])?.html)?;
     }
-    write_own_file(&at("data/train.html"), &bert_data::inspect::page::page(&at("data/train"), 20)?)?;
+    write_own_file(&at("data/train.html"), &bert_data::page::page(&at("data/train"), 20)?)?;
     drop(progress);
 
     let results = StageResults { before, after, baselines, tuned, fresh };

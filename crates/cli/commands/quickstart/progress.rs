@@ -2,8 +2,7 @@
 
 use bert_data::BuildProgress;
 use bert_finetuning::FinetuneEvent;
-use bert_training::initialization::log_bilinear::CountingEvent;
-use bert_training::pretrain::PretrainEvent;
+use bert_training::{CountingEvent, PretrainEvent};
 
 use crate::output::progress::Progress;
 

@@ -3,10 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use bert_finetuning::FinetuneReport;
-use bert_tasks::Metric;
-use bert_tasks::statistics::SeedSummary;
-use bert_training::evaluation::Evaluation;
-use bert_training::evaluation::ngram_baselines::Baselines;
+use bert_tasks::{Metric, SeedSummary};
+use bert_training::{Baselines, Evaluation};
 use serde::Serialize;
 
 use crate::output::table::{Column, Table, Tabular};

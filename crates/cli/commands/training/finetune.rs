@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use bert_finetuning::{FinetuneConfig, FinetuneEvent, FinetuneReport, TaskEpoch, finetune};
 use bert_inference::StopFlag;
 use bert_tasks::Metric;
-use bert_training::evaluation::forgetting::MaskedLmScores;
+use bert_training::MaskedLmScores;
 use clap::Parser;
 
 use crate::commands::hub::{folder_of_name, pinned_start};

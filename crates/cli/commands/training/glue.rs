@@ -3,11 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use bert_finetuning::{FinetuneConfig, check_finished};
-use bert_inference::DeviceName;
-use bert_inference::model_dir::builtin_model;
-use bert_inference::model_dir::hub_model::recorded_path;
-use bert_reports::compare::glue_submission::{Submission, write_submission};
-use bert_reports::compare::glue_table::{GlueTable, TASKS};
+use bert_inference::hub_model::recorded_path;
+use bert_inference::{DeviceName, builtin_model};
+use bert_reports::{GlueTable, Submission, TASKS, write_submission};
 use bert_storage::write_json_atomic;
 use bert_task_files::find_split;
 use bert_tasks::{Split, Task};

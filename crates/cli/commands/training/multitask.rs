@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use bert_finetuning::{MultitaskConfig, Sampling, multitask};
-use bert_inference::model_dir::builtin_model;
+use bert_inference::builtin_model;
 use bert_tasks::Task;
 use clap::Args as ClapArgs;
 

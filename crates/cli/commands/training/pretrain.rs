@@ -6,13 +6,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use bert_inference::compute::memory::bytes_in_words;
+use bert_inference::memory::bytes_in_words;
 use bert_reports::run_findings;
 use bert_storage::Disk;
-use bert_training::PretrainConfig;
-use bert_training::evaluation::Evaluation;
-use bert_training::pretrain::work::Work;
-use bert_training::pretrain::{PretrainEvent, PretrainOutcome, StepMetrics, dry_run, pretrain_in};
+use bert_training::{
+    Evaluation, PretrainConfig, PretrainEvent, PretrainOutcome, StepMetrics, Work, dry_run, pretrain_in,
+};
 use clap::{ArgMatches, Parser};
 use serde_json::{Map, Value};
 

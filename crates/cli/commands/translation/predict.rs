@@ -4,8 +4,7 @@ use std::path::PathBuf;
 
 use bert_inference::{DEVICE_HELP, DeviceName, Error};
 use bert_task_files::read_lines;
-use bert_translation::model::beam_search::SearchConfig;
-use bert_translation::translator::Translator;
+use bert_translation::{SearchConfig, Translator};
 use clap::Args as ClapArgs;
 
 use crate::commands::{at_least, model_folder};

@@ -4,11 +4,8 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use bert_task_files::read_lines;
-use bert_tasks::translation_metrics::TranslationMetric;
-use bert_tasks::translation_metrics::bleu_tokenizer::BleuTokenizer;
-use bert_tasks::translation_metrics::bootstrap::{ScoreSummary, summarize};
-use bert_translation::text::parallel::check_lines;
-use bert_translation::text::tokenizers::is_wide;
+use bert_tasks::{BleuTokenizer, ScoreSummary, TranslationMetric, summarize};
+use bert_translation::{check_lines, is_wide};
 use clap::Args as ClapArgs;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 

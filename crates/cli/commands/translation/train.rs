@@ -1,8 +1,6 @@
 //! `bert translate train` trains a translation model on parallel text.
 
-use bert_translation::config::Fusion;
-use bert_translation::training::config::TrainConfig;
-use bert_translation::training::run::{StepMetrics, TrainEvent, TrainOutcome, train};
+use bert_translation::{Fusion, StepMetrics, TrainConfig, TrainEvent, TrainOutcome, train};
 use clap::Args as ClapArgs;
 
 use crate::commands::hub::pinned_start;

@@ -7,8 +7,8 @@ use std::io::{self, BufWriter, Write};
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use bert_reports::protobuf::Message;
-use bert_training::run_dir::histograms::Histogram;
+use bert_reports::Message;
+use bert_training::histograms::Histogram;
 
 /// An open event file.
 pub(super) struct EventFile {

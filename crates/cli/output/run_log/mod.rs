@@ -11,9 +11,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use bert_finetuning::FinetuneEvent;
 use bert_inference::StopFlag;
-use bert_training::evaluation::Evaluation;
-use bert_training::pretrain::PretrainEvent;
-use bert_training::run_dir::histograms::checkpoint_histograms;
+use bert_training::histograms::checkpoint_histograms;
+use bert_training::{Evaluation, PretrainEvent};
 use clap::Args as ClapArgs;
 use serde_json::{Map, Value, json};
 

@@ -1,15 +1,10 @@
 //! The tables of the results of the library.
 
-use bert_data::dataset::report::LengthRange;
-use bert_data::inspect::Inspection;
-use bert_data::{DataReport, Estimate, Manifest};
+use bert_data::{DataReport, Estimate, Inspection, LengthRange, Manifest};
 use bert_finetuning::{FinetuneReport, MultitaskReport, TaskEpoch};
-use bert_reports::compare::glue_table::GlueTable;
-use bert_reports::compare::{Collection, Comparison, Group, SeedPair, Side};
-use bert_tasks::statistics::{SeedSummary, SummaryRow};
-use bert_tasks::{Metric, Statistics, Task};
-use bert_training::evaluation::Evaluation;
-use bert_training::pretrain::{PretrainEstimate, PretrainOutcome};
+use bert_reports::{Collection, Comparison, GlueTable, Group, SeedPair, Side};
+use bert_tasks::{Metric, SeedSummary, Statistics, SummaryRow, Task};
+use bert_training::{Evaluation, PretrainEstimate, PretrainOutcome};
 
 use super::{Column, Table, Tabular, p_value};
 

@@ -6,9 +6,7 @@
 use std::path::Path;
 
 use bert_text::line_check::LineCheck;
-use bert_text::table::InputReader;
-use bert_text::texts::each_text;
-use bert_text::{BLOCK, Block, Format};
+use bert_text::{BLOCK, Block, Format, InputReader, each_text};
 
 use crate::builder::prepare::PreparedBuild;
 use crate::documents::read_report::ReadReport;

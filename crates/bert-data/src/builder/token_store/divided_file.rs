@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use bert_text::InputEntry;
-use bert_text::bytes::range_digest::ChainingValues;
 use bert_text::line_check::{BadLines, LineCheck};
+use bert_text::range_digest::ChainingValues;
 use bert_text::remarks::Remark;
 
 use crate::documents::read::RangeRead;

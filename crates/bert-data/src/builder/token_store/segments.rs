@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::path::PathBuf;
 
-use bert_text::bytes::file_range::{FileRange, ranges_of};
+use bert_text::file_range::{FileRange, ranges_of};
 use bert_text::{document_end, each_file};
 
 use crate::builder::prepare::PreparedBuild;

@@ -2,15 +2,13 @@
 
 use std::path::Path;
 
-use bert_text::Block;
-use bert_text::forms::joiner::joined_paragraphs;
+use bert_text::joiner::joined_paragraphs;
 use bert_text::line_check::LineCheck;
 use bert_text::sentence_ends::is_sentence_end;
-use bert_text::texts::{TextKind, each_text};
-use bert_tokenization::Encoder;
+use bert_text::{Block, TextKind, each_text};
 use bert_tokenization::python_str::python_strip;
 use bert_tokenization::turkic::{is_turkic, turkic_lower_case};
-use bert_tokenization::vocabulary::MAX_INPUT_CHARS_PER_WORD;
+use bert_tokenization::{Encoder, MAX_INPUT_CHARS_PER_WORD};
 
 use crate::config::language::DEFAULT_LANGUAGE;
 use crate::config::{BuildConfig, LineBreaks, RandomMode};

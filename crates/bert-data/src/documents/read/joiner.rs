@@ -3,9 +3,9 @@
 use bert_text::recorded_file_name;
 use std::path::PathBuf;
 
+use bert_text::TextRules;
 use bert_text::line_check::LineCheck;
 use bert_text::remarks::Remark;
-use bert_text::texts::TextRules;
 
 use crate::config::BuildConfig;
 use crate::documents::DocumentsBuilder;

@@ -12,14 +12,12 @@ mod open_document;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 
-use bert_text::bytes::file_range::{FileRange, RangeDigests};
+use bert_text::file_range::{FileRange, RangeDigests};
 use bert_text::line_check::{BadLines, LineCheck};
 use bert_text::remarks::{Remark, Remarks};
-use bert_text::table::{InputReader, recognized};
-use bert_text::texts::{TextKind, TextRules, each_text};
 use bert_text::{
-    BLOCK, Block, Format, InputEntry, Reading, files_to_read, first_duplicate, reject_output_inside,
-    reject_vocabulary,
+    BLOCK, Block, Format, InputEntry, InputReader, Reading, TextKind, TextRules, each_text, files_to_read,
+    first_duplicate, recognized, reject_output_inside, reject_vocabulary,
 };
 use bert_tokenization::{Encoder, Tokenizer};
 use rayon::ThreadPool;

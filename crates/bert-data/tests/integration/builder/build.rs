@@ -1,6 +1,6 @@
 //! End-to-end tests of the public interface.
 
-use bert_data::inspect::page::page;
+use bert_data::page::page;
 use bert_data::{
     BuildConfig, BuildProgress, BuildStage, Layout, Manifest, Masking, Nsp, Vocabulary, build, dry_run,
     inspect, verify,
@@ -200,7 +200,7 @@ fn manifest_describes_the_files() {
     assert!(inspection.to_string().contains("frequent tokens"));
     let verified = verify(folder, true).unwrap().to_string();
     assert!(verified.starts_with("good  vocab.txt\ngood  train-00000-of-00003.parquet ("), "{verified}");
-    assert_eq!(bert_data::inspect::instance(folder, 1).unwrap(), outcome.preview[1]);
+    assert_eq!(bert_data::inspect_instance(folder, 1).unwrap(), outcome.preview[1]);
     // Only the committed files and the lock are left: shards, manifest, vocabulary, data card.
     let left: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(left.len(), 3 + 4, "{left:?}");

@@ -5,10 +5,9 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use bert_data::shard::footer::STREAMS_VERSION;
 use bert_data::{
-    BuildConfig, BuildProgress, BuildStage, Error, Located, Manifest, OutputProblem, build_on, build_part,
-    merge, verify,
+    BuildConfig, BuildProgress, BuildStage, Error, Located, Manifest, OutputProblem, STREAMS_VERSION,
+    build_on, build_part, merge, verify,
 };
 use bert_storage::Disk;
 use bert_storage::checksummed_json::{checksummed_json, read_checksummed};

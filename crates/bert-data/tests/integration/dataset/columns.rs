@@ -7,11 +7,9 @@ use arrow_array::Array;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Int8Type, Int32Type};
 use arrow_schema::DataType;
-use bert_data::shard::hf_columns::NO_LABEL;
-use bert_data::shard::schema::HF_COLUMNS;
 use bert_data::{
-    BuildConfig, BuildOutcome, Columns, DataSet, Layout, Manifest, Masking, Vocabulary, inspect, read_shard,
-    verify,
+    BuildConfig, BuildOutcome, Columns, DataSet, HF_COLUMNS, Layout, Manifest, Masking, NO_LABEL, Vocabulary,
+    inspect, read_shard, verify,
 };
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader};

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::path::PathBuf;
 
-use bert_data::inspect::page::page;
+use bert_data::page::page;
 use bert_data::{BuildConfig, BuildOutcome, Masking, Nsp, Tokenizer, Vocabulary, verify};
 use bert_pages::grouped;
 

@@ -2,8 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use bert_data::make_vocab::{VocabConfig, train_vocabulary};
-use bert_data::{BuildConfig, Layout, Nsp};
+use bert_data::{BuildConfig, Layout, Nsp, VocabConfig, train_vocabulary};
 use bert_text::{Format, Reading};
 
 use crate::support::{golden, run};

@@ -4,8 +4,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use bert_data::{BuildConfig, DataReport, Error, InputProblem, Located, dry_run};
-use bert_text::table::InputReader;
-use bert_text::{BlockReader, Format, expand};
+use bert_text::{BlockReader, Format, InputReader, expand};
 
 use crate::support::{config, reference, run, small_vocabulary};
 

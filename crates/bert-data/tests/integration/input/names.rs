@@ -3,8 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use bert_data::make_vocab::{VocabConfig, train_vocabulary};
-use bert_data::{BuildConfig, Error, InputProblem};
+use bert_data::{BuildConfig, Error, InputProblem, VocabConfig, train_vocabulary};
 use bert_text::{expand, first_duplicate, reject_output_inside, skipped_names_note, skipped_tables_warning};
 
 use crate::support::{config, run, small_vocabulary};

@@ -10,7 +10,7 @@ use arrow_array::{
     LargeStringArray, NullArray, RecordBatch, StringArray, StringViewArray,
 };
 use bert_data::Error;
-use bert_text::table::InputReader;
+use bert_text::InputReader;
 use parquet::arrow::ArrowWriter;
 use parquet::basic::{BrotliLevel, Compression, Encoding, GzipLevel, ZstdLevel};
 use parquet::data_type::{ByteArray, ByteArrayType};

@@ -5,10 +5,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, Int32Array, RecordBatch, StringArray};
-use bert_data::make_vocab::{VocabConfig, train_vocabulary};
-use bert_data::{BuildConfig, BuildOutcome, Error, InputProblem, Located, TextProblem};
-use bert_text::Format;
-use bert_text::table::InputReader;
+use bert_data::{
+    BuildConfig, BuildOutcome, Error, InputProblem, Located, TextProblem, VocabConfig, train_vocabulary,
+};
+use bert_text::{Format, InputReader};
 use parquet::arrow::ArrowWriter;
 use parquet::basic::{Compression, GzipLevel, ZstdLevel};
 use parquet::file::properties::WriterProperties;

@@ -199,10 +199,8 @@ fn a_duplicated_shard_is_found() {
     forge(&data, |manifest| {
         let rows = manifest.shards[0].rows;
         let more = rows.wrapping_sub(manifest.shards[1].rows);
-        manifest.shards[1] = bert_data::dataset::manifest::ShardEntry {
-            file: manifest.shards[1].file.clone(),
-            ..manifest.shards[0].clone()
-        };
+        manifest.shards[1] =
+            bert_data::ShardEntry { file: manifest.shards[1].file.clone(), ..manifest.shards[0].clone() };
         manifest.instances = manifest.instances.wrapping_add(more);
         manifest.report.instances = manifest.report.instances.wrapping_add(more);
         manifest.invariants.rows = manifest.invariants.rows.wrapping_add(more);

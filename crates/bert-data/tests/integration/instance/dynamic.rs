@@ -59,7 +59,7 @@ fn dynamic_rows_equal_static_rows_without_masks() {
     assert!(verify(&outcome.output, true).unwrap().is_good());
     let shown = inspect(&outcome.output, 40).unwrap().instances;
     assert!(shown.iter().any(|text| text.contains("[MASK:")), "looked at with masks");
-    assert_eq!(bert_data::inspect::instance(&outcome.output, 33).unwrap(), shown[33]);
+    assert_eq!(bert_data::inspect_instance(&outcome.output, 33).unwrap(), shown[33]);
     assert!(matches!(
         run(&reference(world.config)).unwrap_err(),
         Error::Option(OptionError::Conflict { .. })

@@ -2,12 +2,12 @@
 //!
 //! Statistical tests have a fixed seed and a bound of 5 sigma.
 
-use bert_data::config::predictions::number_to_predict;
-use bert_data::instance::masking::{MaskRules, Masker};
-use bert_data::instance::pairs::Instance;
-use bert_data::{BuildConfig, Error, Nsp, OptionError, Row, TextError, Vocabulary, inspect};
+use bert_data::predictions::number_to_predict;
+use bert_data::{
+    BuildConfig, Error, Instance, MaskRules, Masker, Nsp, OptionError, Row, TextError, Vocabulary, inspect,
+};
 use bert_random::{Domain, Random, Stream};
-use bert_tokenization::vocabulary::is_special_token;
+use bert_tokenization::is_special_token;
 
 use crate::support::{Corpus, config, golden_vocabulary, run, shards, small_text, small_vocabulary};
 

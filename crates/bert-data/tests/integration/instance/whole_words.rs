@@ -1,9 +1,7 @@
 //! Whole-word masking in keyed mode: no word is half masked, no word crosses `[SEP]`.
 
-use bert_data::config::predictions::number_to_predict;
-use bert_data::instance::masking::{MaskRules, Masker};
-use bert_data::instance::pairs::Instance;
-use bert_data::{BuildConfig, Row, Vocabulary};
+use bert_data::predictions::number_to_predict;
+use bert_data::{BuildConfig, Instance, MaskRules, Masker, Row, Vocabulary};
 use bert_random::{Domain, Stream};
 
 use crate::support::{Corpus, config, golden, run, shards, small_text, small_vocabulary};

@@ -4,8 +4,9 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use ahash::AHashMap;
-use bert_data::make_vocab::{TrainedVocabulary, VocabConfig, train_on_words, train_vocabulary};
-use bert_data::{BuildConfig, Tokenizer, Vocabulary};
+use bert_data::{
+    BuildConfig, Tokenizer, TrainedVocabulary, VocabConfig, Vocabulary, train_on_words, train_vocabulary,
+};
 use bert_random::{Domain, Random, Stream};
 use tokenizers::AddedToken;
 use tokenizers::models::bpe::{BPE, BpeTrainer};

@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use arrow_array::types::Int32Type;
 use arrow_array::{ArrayRef, BooleanArray, ListArray, RecordBatch};
-use bert_data::config::predictions::number_to_predict;
+use bert_data::predictions::number_to_predict;
 use bert_data::{
     BuildConfig, DataSet, Error, IdSpace, Layout, Located, Manifest, Masking, OptionError, RandomMode, Row,
     RowMasker, RowProblem, Segmenter, ShardProblem, ShardRows, Tokenizer, Vocabulary, read_shard, verify,
 };
-use bert_tokenization::chinese_words::ChineseSegmenter;
+use bert_tokenization::ChineseSegmenter;
 
 use crate::support::{config, documents_of, golden, loader_rows, run, shards, shared, sorted_rows};
 

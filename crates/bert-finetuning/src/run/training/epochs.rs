@@ -5,8 +5,7 @@ use std::mem;
 
 use bert_inference::StopFlag;
 use bert_tasks::Scores;
-use bert_training::Error;
-use bert_training::evaluation::forgetting::encoder_of;
+use bert_training::{Error, encoder_of};
 use burn::module::Module;
 
 use crate::config::Selection;

@@ -2,12 +2,9 @@
 
 mod epochs;
 
-use bert_inference::StopFlag;
-use bert_inference::model_dir::resolved::Resolved;
+use bert_inference::{Resolved, StopFlag};
 use bert_model::Mode;
-use bert_training::Error;
-use bert_training::evaluation::forgetting::ForgettingTest;
-use bert_training::step::MicroBatchLoss;
+use bert_training::{Error, ForgettingTest, MicroBatchLoss};
 use burn::module::Module;
 use burn::tensor::Tensor;
 

@@ -2,7 +2,7 @@
 //!
 //! burn has one backend type for CUDA, Vulkan, Metal and WebGPU, so all GPUs run the same code.
 
-pub mod open;
+pub(crate) mod open;
 
 use std::fmt;
 use std::str::FromStr;

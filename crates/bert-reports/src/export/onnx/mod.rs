@@ -10,12 +10,12 @@ mod network;
 
 use std::path::Path;
 
-use bert_inference::model_dir::loaded_model::{architecture, with_outputs};
+use bert_inference::loaded_model::{architecture, with_outputs};
 use bert_inference::{DefaultLength, ModelDescription, ModelFiles, Pooling};
 use bert_model::{BertConfig, DESCRIPTION, FolderContents, read_pretrained_tensors};
 use bert_storage::{Disk, StagedFolder};
 use bert_training::Error;
-use bert_training::run_dir::incomplete_output::{Contents, OutputGuard};
+use bert_training::incomplete_output::{Contents, OutputGuard};
 
 use crate::export::{Export, HINT, WeightType, class, described};
 use graph::{Element, IR_VERSION, OPSET};

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use bert_data::{Layout, Manifest};
 use bert_inference::StopFlag;
-use bert_inference::compute::memory::bytes_in_words;
+use bert_inference::memory::bytes_in_words;
 use bert_model::BertForPreTraining;
 use bert_storage::Disk;
 use burn::module::Module;

@@ -7,10 +7,8 @@ mod evaluation;
 
 use std::path::PathBuf;
 
-use bert_inference::model_dir::checkpoint::LoaderPosition;
-use bert_inference::model_dir::checkpoint::{
-    Checkpoint, CheckpointFolder, SkippedSteps, TrainerState, ValidCheckpoint,
-};
+use bert_inference::checkpoint::LoaderPosition;
+use bert_inference::checkpoint::{Checkpoint, CheckpointFolder, SkippedSteps, TrainerState, ValidCheckpoint};
 use bert_inference::{FolderProblem, StopFlag};
 use bert_model::{BertForPreTraining, Snapshot, WEIGHTS, files_except_weights};
 use bert_storage::{Locate, StagedFolder};

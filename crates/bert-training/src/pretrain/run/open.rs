@@ -4,11 +4,9 @@
 use std::path::Path;
 
 use bert_inference::StopFlag;
-use bert_inference::compute::environment::{Invocation, environment_of_run};
-use bert_inference::model_dir::checkpoint::{
-    STATE, SkippedSteps, TrainerState, ValidCheckpoint, read_optimizer,
-};
-use bert_inference::model_dir::json_file::read_record;
+use bert_inference::checkpoint::{STATE, SkippedSteps, TrainerState, ValidCheckpoint, read_optimizer};
+use bert_inference::environment::{Invocation, environment_of_run};
+use bert_inference::json_file::read_record;
 use bert_model::BertForPreTraining;
 use bert_storage::{FileSystem, StagedFolder};
 use serde_json::{Value, json};

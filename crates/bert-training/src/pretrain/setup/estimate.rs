@@ -1,7 +1,7 @@
 //! Compares the memory that a step of a run needs with the limits of the process or the card, before the first step.
 
 use bert_data::{DataSet, Manifest};
-use bert_inference::compute::memory::{MemoryLimit, StepMemory, StepShape, Verdict, bytes_in_words, judge};
+use bert_inference::memory::{MemoryLimit, StepMemory, StepShape, Verdict, bytes_in_words, judge};
 use bert_model::BertConfig;
 use burn::tensor::Device;
 

@@ -3,8 +3,7 @@
 use std::path::Path;
 
 use bert_data::Nsp;
-use bert_inference::StopFlag;
-use bert_inference::pretrained_heads::{Heads, Pretrained, load_pretraining};
+use bert_inference::{Heads, Pretrained, StopFlag, load_pretraining};
 use bert_model::{Architecture, BertForPreTraining};
 
 use crate::error::Error;

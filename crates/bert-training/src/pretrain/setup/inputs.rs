@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use bert_data::{DataSet, Manifest, Nsp, ResolvedConfig};
-use bert_inference::compute::device_rates::product_rate;
-use bert_inference::model_dir::checkpoint::LoaderPosition;
+use bert_inference::checkpoint::LoaderPosition;
+use bert_inference::device_rates::product_rate;
 use bert_inference::{ModelDescription, ModelFiles, StopFlag};
 use bert_model::{Architecture, BertConfig, BertForPreTraining};
 use burn::tensor::Device;

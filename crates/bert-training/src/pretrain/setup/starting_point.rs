@@ -2,11 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use bert_inference::ModelFiles;
-use bert_inference::model_dir::checkpoint::OPTIMIZER;
-use bert_inference::model_dir::encoder_record::weights_digest;
-use bert_inference::model_dir::json_file::exists;
-use bert_inference::model_dir::model_folder::resolve_model_folder;
+use bert_inference::checkpoint::OPTIMIZER;
+use bert_inference::encoder_record::weights_digest;
+use bert_inference::json_file::exists;
+use bert_inference::{ModelFiles, resolve_model_folder};
 use bert_model::{BertConfig, WeightsFiles};
 
 use crate::data_loader::DataLoader;

@@ -7,12 +7,11 @@
 
 use std::sync::Arc;
 
-use bert_inference::model_dir::checkpoint::OptimizerState;
+use bert_inference::checkpoint::OptimizerState;
 use bert_kernels::adamw::Updates;
-use bert_training::optimizer::Optimizer;
-use bert_training::optimizer::update_rule::{Change, Parameter, UpdateRule};
-use bert_training::run_dir::training_run::TrainingRun;
-use bert_training::step::{MicroBatchLoss, StepId, train_step};
+use bert_training::{
+    Change, MicroBatchLoss, Optimizer, Parameter, StepId, TrainingRun, UpdateRule, train_step,
+};
 use burn::module::{Module, Param};
 use burn::tensor::{Device, Tensor};
 use serde_json::json;

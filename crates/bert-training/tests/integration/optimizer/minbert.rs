@@ -8,8 +8,7 @@
 use std::collections::BTreeMap;
 
 use bert_model::{LoadPolicy, load_named_tensors, to_named_tensors};
-use bert_training::optimizer::{Optimizer, OptimizerConfig};
-use bert_training::step::{MicroBatchLoss, StepId, train_step};
+use bert_training::{MicroBatchLoss, Optimizer, OptimizerConfig, StepId, train_step};
 use burn::nn::{Linear, LinearConfig};
 use burn::tensor::{Device, Tensor};
 

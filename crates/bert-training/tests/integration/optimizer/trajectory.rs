@@ -11,9 +11,7 @@ use bert_model::{
     Architecture, BertConfig, BertForPreTraining, BertInput, LoadPolicy, LossNormalizer, Mode,
     PretrainingInput, PretrainingTargets, load_named_tensors, read_safetensors, to_named_tensors,
 };
-use bert_training::optimizer::config::OptimizerName;
-use bert_training::optimizer::{Optimizer, OptimizerConfig};
-use bert_training::step::{MicroBatchLoss, StepId, train_step};
+use bert_training::{MicroBatchLoss, Optimizer, OptimizerConfig, OptimizerName, StepId, train_step};
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use safetensors::SafeTensors;
 

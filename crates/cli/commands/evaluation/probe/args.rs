@@ -2,9 +2,8 @@
 
 use std::path::PathBuf;
 
-use bert_inference::model_dir::builtin_model;
-use bert_inference::{DEVICE_HELP, DeviceName, Replacement};
-use bert_text::table::TextFormat;
+use bert_inference::{DEVICE_HELP, DeviceName, Replacement, builtin_model};
+use bert_text::TextFormat;
 use clap::{ArgGroup, Args as ClapArgs};
 
 use crate::output::table::OutputFormatArgs;

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use bert_inference::{Error, Prediction, Probe, Prober};
 use bert_task_files::{NewTexts, TextColumns};
-use bert_training::evaluation::probed_instances::probe_instances;
+use bert_training::probe_instances;
 use serde::Serialize;
 
 use crate::commands::evaluation::probe::args::Args;

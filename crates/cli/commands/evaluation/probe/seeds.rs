@@ -2,8 +2,7 @@
 
 use std::path::Path;
 
-use bert_inference::model_dir::seed_models::{SeedModel, seed_models};
-use bert_inference::{Error, ModelOptions, Prober};
+use bert_inference::{Error, ModelOptions, Prober, SeedModel, seed_models};
 use bert_tasks::Statistics;
 use serde::Serialize;
 

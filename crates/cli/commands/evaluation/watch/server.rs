@@ -13,8 +13,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use bert_reports::live::page::live_page;
-use bert_reports::report;
+use bert_reports::{live_page, report};
 
 use super::watched::Watched;
 

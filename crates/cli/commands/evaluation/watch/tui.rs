@@ -3,7 +3,7 @@
 use std::io::{IsTerminal, Write, stdout};
 use std::time::Duration;
 
-use bert_reports::live::{LiveState, LiveStatus};
+use bert_reports::{LiveState, LiveStatus};
 use bert_storage::visible;
 use terminal_size::terminal_size_of;
 
@@ -129,7 +129,7 @@ fn sparkline(values: &[f64], width: usize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use bert_reports::live::LiveFigure;
+    use bert_reports::LiveFigure;
 
     use super::*;
 

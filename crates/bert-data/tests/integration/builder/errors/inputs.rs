@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use bert_data::make_vocab::{VocabConfig, train_vocabulary};
 use bert_data::{
-    BuildConfig, Error, InputProblem, InputsError, Located, TextError, Vocabulary, VocabularyProblem,
+    BuildConfig, Error, InputProblem, InputsError, Located, TextError, VocabConfig, Vocabulary,
+    VocabularyProblem, train_vocabulary,
 };
 
 use crate::builder::errors::{World, assert_says};

@@ -76,10 +76,10 @@ fn inspect_shows_the_first_pass() {
     }
     let shown = inspect(&outcome.output, 12).unwrap();
     assert_eq!(shown.instances[..2], outcome.preview);
-    assert_eq!(bert_data::inspect::instance(&outcome.output, 11).unwrap(), shown.instances[11]);
+    assert_eq!(bert_data::inspect_instance(&outcome.output, 11).unwrap(), shown.instances[11]);
     assert!(shown.to_string().contains("in one pass; the loader generates new ones in every epoch"));
     assert!(shown.to_string().contains("replaced by [MASK]"));
-    let page = bert_data::inspect::page::page(&outcome.output, 3).unwrap();
+    let page = bert_data::page::page(&outcome.output, 3).unwrap();
     assert!(page.contains("The documents are stored") && page.contains("class=\"m\""));
     let card = std::fs::read_to_string(outcome.output.join("README.md")).unwrap();
     assert!(card.contains("`sentence_lengths`") && card.contains("| passes over the text | one per epoch |"));
@@ -132,7 +132,7 @@ fn inspect_of_damaged_shards_does_not_panic() {
         (manifest.shards[0].blake3, manifest.shards[0].bytes) =
             (digest_bytes(&damaged), damaged.len() as u64);
         std::fs::write(Manifest::path(&outcome.output), checksummed_json(&manifest)).unwrap();
-        match bert_data::inspect::instance(&outcome.output, 0) {
+        match bert_data::inspect_instance(&outcome.output, 0) {
             Ok(_) => shown += 1,
             Err(error) => {
                 assert_eq!(error.exit_code(), 3, "{error}");

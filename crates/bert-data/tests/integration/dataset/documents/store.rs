@@ -1,10 +1,9 @@
 //! The stored documents, and the rows that the loader makes of them.
 
 use arrow_array::RecordBatch;
-use bert_data::shard::documents::DOCUMENT_COLUMNS;
 use bert_data::{
-    BuildConfig, DocumentGroups, Error, Layout, Masking, Nsp, OptionError, RandomMode, Tokenizer, build_on,
-    read_all_documents, verify,
+    BuildConfig, DOCUMENT_COLUMNS, DocumentGroups, Error, Layout, Masking, Nsp, OptionError, RandomMode,
+    Tokenizer, build_on, read_all_documents, verify,
 };
 use bert_storage::Disk;
 use bert_testing::disks::{Fault, Faulty};
