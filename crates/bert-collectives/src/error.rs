@@ -7,6 +7,7 @@ use crate::topology::Member;
 
 /// The reason why an operation cannot finish. The transport returns it again for all later operations.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum Lost {
     /// The connection to a rank is closed or unusable.
     #[error("lost {member}: {reason}")]

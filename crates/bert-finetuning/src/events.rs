@@ -10,6 +10,7 @@ use crate::config::grid::CellReport;
 
 /// An event of a fine-tuning.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub enum FinetuneEvent {
     /// A step finished.
     Step {
@@ -81,6 +82,7 @@ pub enum FinetuneEvent {
 
 /// Results of one task in an epoch.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct TaskEpoch {
     /// The task.
     pub task: Task,

@@ -25,6 +25,7 @@ pub struct Hub {
 
 /// A model in the cache.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Model {
     /// The name with the commit, which means the same files at any time and on any computer.
     pub name: ModelName,

@@ -19,6 +19,7 @@ use crate::pretrained_heads::{Heads, Pretrained, load_pretraining};
 
 /// The predictions for one `[MASK]`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct FilledMask {
     /// Its position in the sequence, `[CLS]` being 0.
     pub position: usize,

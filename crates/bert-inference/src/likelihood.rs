@@ -28,6 +28,7 @@ const WINDOW: usize = 64;
 
 /// The score of a sentence.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct Likelihood {
     /// The pseudo-log-likelihood in nats.
     pub nats: f64,
@@ -37,6 +38,7 @@ pub struct Likelihood {
 
 /// A minimal pair with the scores of its sentences.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct ScoredPair {
     /// Number of the row in its file, from 1.
     pub row: u64,
@@ -61,6 +63,7 @@ impl ScoredPair {
 
 /// The share of pairs in which the model prefers the acceptable sentence.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct PairAccuracy {
     /// The phenomenon; `all` for all pairs.
     pub phenomenon: String,

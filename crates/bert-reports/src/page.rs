@@ -9,6 +9,7 @@ use crate::findings::{Finding, Severity};
 
 /// A page and its findings.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Report {
     /// The page.
     pub html: String,

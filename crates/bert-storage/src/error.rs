@@ -108,6 +108,7 @@ pub enum Error {
 
 /// A reason why a path cannot be an output file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum OutputProblem {
     /// A regular file has this name and may not be replaced.
     #[error("this file exists")]

@@ -19,6 +19,7 @@ pub struct Translator {
 
 /// A translated sentence.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct TranslatedSentence {
     /// The translation.
     pub text: String,

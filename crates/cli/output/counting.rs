@@ -33,6 +33,7 @@ impl CountingView {
             CountingEvent::Progress(share) => progress.set((UNITS * share) as u64, ""),
             CountingEvent::Reused => progress.line("initial weights: using the saved counts of this text"),
             CountingEvent::Warning(text) => progress.warn(text),
+            _ => {}
         }
     }
 

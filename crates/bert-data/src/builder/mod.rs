@@ -56,6 +56,7 @@ use crate::shard::writer::{RowEncoder, ShardFormat};
 
 /// The result of a build.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct BuildOutcome {
     /// The output folder.
     pub output: PathBuf,

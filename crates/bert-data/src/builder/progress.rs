@@ -24,6 +24,7 @@ pub enum BuildStage {
 
 /// The progress of a build.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct BuildProgress {
     /// The stage.
     pub stage: BuildStage,

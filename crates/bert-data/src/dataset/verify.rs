@@ -29,6 +29,7 @@ use crate::shard::row::ShardRows;
 
 /// One file of a data folder and its problem, if any.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct CheckedFile {
     /// File name inside the folder.
     pub file: String,
@@ -49,6 +50,7 @@ pub struct Recount {
 
 /// The result of checking a data folder.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct Verification {
     /// All files, the vocabulary first.
     pub files: Vec<CheckedFile>,
@@ -155,6 +157,7 @@ pub fn verify_with(
 
 /// The progress of work on the shards of a data set, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ShardProgress {
     /// Bytes of the shards that are done.
     pub done: u64,

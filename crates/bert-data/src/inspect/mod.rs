@@ -23,6 +23,7 @@ use crate::inspect::training_text::texts_of_shard;
 
 /// The contents of a data folder.
 #[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
 pub struct Inspection {
     /// The folder.
     pub folder: PathBuf,

@@ -28,6 +28,7 @@ const MAX_JOINED: usize = 6;
 
 /// A vocabulary with more pieces.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct ExtendedVocabulary {
     /// All words in the order of their ids. The ids of old pieces do not change.
     pub tokens: Vec<String>,
@@ -52,6 +53,7 @@ pub struct AddedPiece {
 
 /// Statistics of a text before and after its vocabulary was extended.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct ExtensionReport {
     /// Number of words of the text.
     pub words: u64,

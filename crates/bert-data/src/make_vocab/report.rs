@@ -7,6 +7,7 @@ use serde::Serialize;
 
 /// A vocabulary, with statistics of its training text.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct TrainedVocabulary {
     /// The tokens in the order of their ids.
     pub tokens: Vec<String>,
@@ -16,6 +17,7 @@ pub struct TrainedVocabulary {
 
 /// Statistics of the training text of a vocabulary.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct VocabReport {
     /// Number of tokens of the text.
     pub text_tokens: u64,

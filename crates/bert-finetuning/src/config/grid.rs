@@ -69,6 +69,7 @@ pub(crate) fn cells(
 
 /// The grid of a fine-tuning, for the report.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct GridReport {
     /// The metric whose mean over the seeds decides.
     pub metric: Metric,
@@ -80,6 +81,7 @@ pub struct GridReport {
 
 /// A configuration of a grid and its score on the held-out part of train.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct CellReport {
     /// Peak learning rate.
     pub learning_rate: f64,

@@ -19,6 +19,7 @@ use crate::setup::{BaseCheckpoint, Setup};
 
 /// The attention over fused adapters, for the report.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct FusionReport {
     /// Names of the adapters.
     pub adapters: Vec<String>,

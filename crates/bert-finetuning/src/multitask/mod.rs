@@ -43,6 +43,7 @@ type ClassificationTask<'a> = Classification<'a, BertForSequenceClassification>;
 
 /// The report `multitask.json`.
 #[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
 pub struct MultitaskReport {
     /// The sampling of tasks.
     pub sampling: Sampling,

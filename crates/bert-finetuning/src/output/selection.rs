@@ -10,6 +10,7 @@ use crate::run::run_report::{EpochReport, RunReport};
 
 /// How the scored epoch of each run was selected.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct SelectionReport {
     /// The set whose scores selected the epoch: `dev` or `held-out`; `None` for the last epoch.
     pub best_on: Option<String>,

@@ -32,6 +32,7 @@ const DEFAULT_LENGTH: usize = 128;
 
 /// The hidden states of one line.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct LineFeatures {
     /// Line number from 0, blank lines included: `linex_index`.
     pub line: u64,
@@ -57,6 +58,7 @@ pub struct Extractor {
 
 /// How one vector is made of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct PooledVectors {
     /// The way of pooling.
     pub pooling: Pooling,

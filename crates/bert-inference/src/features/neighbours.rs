@@ -14,6 +14,7 @@ use crate::model_dir::model_options::ModelOptions;
 
 /// A word or text near a query.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct Neighbour {
     /// The word, or the text as it was read.
     pub text: String,
@@ -23,6 +24,7 @@ pub struct Neighbour {
 
 /// The neighbours of one query.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct Neighbours {
     /// The query as it was given.
     pub query: String,

@@ -10,6 +10,7 @@ const PREFIX: &str = "seed-";
 
 /// The model of one seed of a fine-tuning.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct SeedModel {
     /// The seed.
     pub seed: u64,

@@ -177,6 +177,7 @@ struct Row<'a> {
 
 /// The number of predictions, and of the texts that were cut for them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Predictions {
     /// Number of texts.
     pub count: u64,

@@ -18,6 +18,7 @@ use crate::model_dir::model_options::ModelOptions;
 
 /// An answer quoted from a text.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct TextAnswer {
     /// The answer; empty if the text does not contain one.
     pub answer: String,

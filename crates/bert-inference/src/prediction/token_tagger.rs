@@ -16,6 +16,7 @@ use crate::model_dir::model_options::ModelOptions;
 
 /// The tags of a text.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct TaggedText {
     /// One tag per word; blanks separate words.
     pub tags: Vec<String>,
@@ -50,6 +51,7 @@ fn is_zero(count: &usize) -> bool {
 
 /// A named entity.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct NamedEntity {
     /// The entity type, such as `PER`.
     pub kind: String,

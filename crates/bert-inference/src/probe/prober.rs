@@ -21,6 +21,7 @@ use crate::probe::word_edits::{Edit, Replacement, Target, with_ids_at, word_rang
 
 /// A prediction with its probability.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct Guess {
     /// A label, a word, or a score.
     pub answer: String,
@@ -30,6 +31,7 @@ pub struct Guess {
 
 /// One prediction before and after a change.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct Prediction {
     /// The predicted item: `class`, `score`, or `[MASK]` with its word number.
     pub of: String,
@@ -47,6 +49,7 @@ pub struct Prediction {
 
 /// One replaced word and its effect.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct Probe {
     /// Origin of the text: `text`, `line 3`, `instance 3`.
     pub source: String,

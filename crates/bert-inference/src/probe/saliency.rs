@@ -22,6 +22,7 @@ use crate::probe::word_edits::{with_ids_at, word_ranges, word_text};
 
 /// The effect of one word on a prediction. Positive values support the prediction.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct WordSaliency {
     /// Position of the word, from 1.
     pub position: usize,
@@ -35,6 +36,7 @@ pub struct WordSaliency {
 
 /// A prediction, and the effect of every word on it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct Saliency {
     /// The kind of prediction: `class`, `score`, `[MASK] 4`.
     pub of: String,

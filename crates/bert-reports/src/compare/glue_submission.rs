@@ -18,6 +18,7 @@ const DIAGNOSTIC: (&str, [&str; 3]) =
 
 /// The contents of an archive.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct Submission {
     /// Files in the archive.
     pub files: Vec<&'static str>,

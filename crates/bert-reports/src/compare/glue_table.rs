@@ -49,6 +49,7 @@ fn score_of(task: &Task, scores: &'static str) -> Option<&'static str> {
 
 /// One row of the table.
 #[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
 pub struct GlueRow {
     /// The task.
     pub task: Task,
@@ -64,6 +65,7 @@ pub struct GlueRow {
 
 /// The GLUE table.
 #[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
 pub struct GlueTable {
     /// Name and parameters of the published model of the checkpoint's size, if there is one.
     pub published: Option<&'static str>,

@@ -39,6 +39,7 @@ pub struct SeedPair {
 
 /// A comparison of two fine-tunings on one dev set.
 #[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
 pub struct Comparison {
     /// The task.
     pub task: Task,

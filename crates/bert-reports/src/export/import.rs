@@ -32,6 +32,7 @@ pub struct Import {
 
 /// The result of an import.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Imported {
     /// The form of the source.
     pub form: String,

@@ -45,6 +45,7 @@ impl Severity {
 
 /// One observation about a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct Finding {
     /// Its severity.
     pub severity: Severity,

@@ -21,6 +21,7 @@ pub struct Bin {
 
 /// The calibration of a classifier.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Calibration {
     /// Expected calibration error: the mean over the examples of the absolute difference between the accuracy and the
     /// confidence of their bin.

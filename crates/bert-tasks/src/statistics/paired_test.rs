@@ -12,6 +12,7 @@ use crate::{Label, Metric};
 
 /// The difference of two mean scores, first minus second, with its test.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct PairedTest {
     /// The metric.
     pub metric: Metric,

@@ -24,6 +24,7 @@ pub struct SeedRun {
 
 /// Statistics of one metric.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct MetricSummary {
     /// The metric.
     pub metric: Metric,

@@ -19,6 +19,7 @@ const BATCH: usize = 32;
 
 /// Figures of the masked LM on held-out text.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct MaskedLmScores {
     /// Mean negative log-likelihood of the masked tokens, in nats.
     pub loss: f64,

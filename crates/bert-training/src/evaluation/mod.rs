@@ -61,6 +61,7 @@ pub struct Evaluation {
 
 /// The evaluation of the held-out data of a part of a mixture.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct PartEvaluation {
     /// Folder of the held-out data.
     pub data: PathBuf,

@@ -49,6 +49,7 @@ const SAMPLES: u64 = 2;
 
 /// An event of the computation of initial weights.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub enum CountingEvent {
     /// This fraction of the work is done, from 0 to 1.
     Progress(f64),

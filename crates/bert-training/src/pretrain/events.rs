@@ -54,6 +54,7 @@ pub struct StepTiming {
 
 /// An event of the training loop for its caller.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub enum PretrainEvent {
     /// The run measures how many steps fit into the budget.
     Measuring,
@@ -121,6 +122,7 @@ pub enum PretrainEvent {
 
 /// The result of a run.
 #[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
 pub struct PretrainOutcome {
     /// Number of finished steps.
     pub steps: u64,

@@ -37,6 +37,7 @@ pub struct CheckShape {
 
 /// The result of a check that the device has passed.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct DeviceCheck {
     /// The difference between the losses, in nats.
     pub loss_difference: f64,

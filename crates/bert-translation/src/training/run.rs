@@ -40,6 +40,7 @@ pub struct StepMetrics {
 
 /// An event of a training run.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub enum TrainEvent {
     /// The run starts or continues.
     Started {
@@ -67,6 +68,7 @@ pub enum TrainEvent {
 
 /// The result of a training run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct TrainOutcome {
     /// Finished steps.
     pub steps: u64,

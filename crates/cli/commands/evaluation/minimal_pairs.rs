@@ -147,7 +147,7 @@ impl Accuracies<'_> {
             self.phenomena.iter().map(|row| row.phenomenon.chars().count()).max().unwrap_or(0).max(10);
         let mut lines =
             vec![format!("{:<width$}  {:>6}  {:>12}  95 % interval", "phenomenon", "pairs", "accuracy (%)")];
-        for PairAccuracy { phenomenon, pairs, accuracy, low, high } in &self.phenomena {
+        for PairAccuracy { phenomenon, pairs, accuracy, low, high, .. } in &self.phenomena {
             lines.push(format!("{phenomenon:<width$}  {pairs:>6}  {accuracy:>12.1}  {low:.1} to {high:.1}"));
         }
         lines.push(self.note());

@@ -75,7 +75,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         fresh_heads: args.fresh_heads.then_some(args.seed),
         weight_type: args.weights,
     };
-    let Imported { form, class, fresh, ignored, words } =
+    let Imported { form, class, fresh, ignored, words, .. } =
         import(&folder_of_name(&args.source, false)?, &args.dir, &how)?;
     for (tensors, what) in [(&fresh, "initialized at random"), (&ignored, "not written")] {
         if !tensors.is_empty() {

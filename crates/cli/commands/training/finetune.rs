@@ -140,7 +140,7 @@ impl View {
                 let set = if *held_out { "held-out" } else { "dev" };
                 self.progress.line(&format!("seed {seed}, epoch {epoch:.1}: {set} {scores}"));
             }
-            FinetuneEvent::MaskedLm { seed, epoch, scores: MaskedLmScores { loss, accuracy } } => {
+            FinetuneEvent::MaskedLm { seed, epoch, scores: MaskedLmScores { loss, accuracy, .. } } => {
                 let accuracy = 100.0 * accuracy;
                 self.progress.line(&format!(
                     "seed {seed}, epoch {epoch:.1}: masked-LM loss {loss:.3}, accuracy {accuracy:.1} %"
@@ -164,6 +164,7 @@ impl View {
             FinetuneEvent::DeviceChecked(device, check) => self.progress.line(&format!("{device} {check}")),
             FinetuneEvent::Counting(event) => self.counting.show(event),
             FinetuneEvent::Warning(text) => self.progress.warn(text),
+            _ => {}
         }
     }
 }

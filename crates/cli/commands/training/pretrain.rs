@@ -229,6 +229,7 @@ impl View {
                 self.progress.line(&(text + &held_out.unwrap_or_default()));
             }
             PretrainEvent::Warning(text) => self.progress.warn(&text),
+            _ => {}
         }
     }
 

@@ -301,7 +301,7 @@ impl Tabular for MultitaskReport {
     fn table(&self) -> Table {
         let mut rows = Vec::new();
         for (epoch, tasks) in self.epochs.iter().enumerate() {
-            for TaskEpoch { task, steps, train_loss, dev } in tasks {
+            for TaskEpoch { task, steps, train_loss, dev, .. } in tasks {
                 let loss = train_loss.map_or_else(none, |loss| format!("{loss:.4}"));
                 let cells = [(epoch + 1).to_string(), task.to_string(), steps.to_string(), loss];
                 rows.extend(dev.iter().map(|(metric, score)| {

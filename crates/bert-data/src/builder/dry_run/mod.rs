@@ -29,6 +29,7 @@ use crate::instance::coverage::Uncovered;
 
 /// The estimated size of a data set and the cost of its build.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct Estimate {
     /// Number of input files.
     pub files: usize,

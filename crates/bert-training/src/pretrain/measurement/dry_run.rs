@@ -36,6 +36,7 @@ const BYTES_PER_STEP: u64 = 320;
 
 /// The estimated cost of a pre-training run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct PretrainEstimate {
     /// Parameters of the model with both heads; the tied table counts once.
     pub parameters: usize,

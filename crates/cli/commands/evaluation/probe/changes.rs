@@ -79,8 +79,8 @@ impl Tabular for Probes {
     fn table(&self) -> Table {
         let probability = |value: Option<f32>| value.map_or("-".to_string(), |value| format!("{value:.4}"));
         let mut rows = Vec::new();
-        for Probe { source, text, position, word, replaced_by, predictions } in &self.probes {
-            for Prediction { of, truth, before, after, before_now, flips } in predictions {
+        for Probe { source, text, position, word, replaced_by, predictions, .. } in &self.probes {
+            for Prediction { of, truth, before, after, before_now, flips, .. } in predictions {
                 let change =
                     [source.clone(), text.clone(), position.to_string(), word.clone(), replaced_by.clone()];
                 let guesses =

@@ -35,7 +35,7 @@ pub(super) fn probe_seeds(args: &Args, encoder: Option<&Path>) -> anyhow::Result
     }
     let models = seed_models(&args.checkpoint)?;
     let options = ModelOptions::default().with_encoder(encoder).with_device(selected_device(args.device)?);
-    let probe = |SeedModel { seed, folder }: SeedModel| {
+    let probe = |SeedModel { seed, folder, .. }: SeedModel| {
         let prober = Prober::open(&folder, options)?;
         Ok(ProbedSeed { seed, probes: Probes::new(args, &folder, &prober)? })
     };
