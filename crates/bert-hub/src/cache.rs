@@ -1,29 +1,32 @@
-//! The cache of the Hub: for each model a folder `models--OWNER--NAME` with the files by digest (`blobs`), a folder of
-//! links to them for each commit (`snapshots`), and the commits of branches and tags (`refs`).
+//! The cache of the Hub: for each repository a folder `models--OWNER--NAME` or `datasets--OWNER--NAME` with the files by digest
+//! (`blobs`), a folder of links to them for each commit (`snapshots`), and the commits of branches and tags (`refs`).
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::files::needed_files;
-use crate::name::{ModelName, is_commit};
+use crate::name::{Name, is_commit};
 
-/// Folder of this crate, with a list of the needed files of each commit that was downloaded completely.
+/// Folder of this crate, with lists of files of a commit that were downloaded completely.
 const COMPLETE: &str = ".bert";
 
-/// The folder of a model in the cache.
-pub(crate) struct ModelCache {
+/// The folder of a repository in the cache, for a name.
+pub(crate) struct Cache<'a> {
     pub(crate) folder: PathBuf,
+    pub(crate) name: &'a Name,
 }
 
-impl ModelCache {
-    /// Returns the folder of a model in the folder of the cache.
-    pub(crate) fn new(cache: &Path, name: &ModelName) -> Self {
-        Self { folder: cache.join(folder_name(name)) }
+impl<'a> Cache<'a> {
+    /// Returns the folder of a repository in the folder of the cache.
+    pub(crate) fn new(cache: &Path, name: &'a Name) -> Self {
+        let kind = if name.is_data { "datasets" } else { "models" };
+        Self { folder: cache.join(format!("{kind}--{}", name.id.replace('/', "--"))), name }
     }
 
-    /// Returns the commit of a version, as far as the cache knows it.
-    pub(crate) fn commit(&self, name: &ModelName) -> Option<String> {
-        name.commit().map(str::to_string).or_else(|| commit_of(&self.folder, name.revision()))
+    /// Returns the commit of the version, as far as the cache knows it.
+    pub(crate) fn commit(&self) -> Option<String> {
+        let Self { folder, name } = self;
+        name.commit().map(str::to_string).or_else(|| commit_of(folder, name.revision()))
     }
 
     /// Returns the folder of a commit, which may not exist.
@@ -31,24 +34,46 @@ impl ModelCache {
         self.folder.join("snapshots").join(commit)
     }
 
-    /// Returns the file with the names of the needed files of a commit that was downloaded completely.
+    /// Returns the file with the names of the needed files of a commit, which exists once all were downloaded.
     pub(crate) fn list(&self, commit: &str) -> PathBuf {
-        self.folder.join(COMPLETE).join(commit)
+        let path = &self.name.path;
+        let digest = bert_storage::digest_bytes(path.as_bytes());
+        let end = if path.is_empty() { String::new() } else { format!("-{}", &digest[..16]) };
+        self.folder.join(COMPLETE).join(format!("{commit}{end}"))
     }
 
-    /// Returns whether all needed files of a commit were downloaded by this crate, and are there.
+    /// Returns whether all needed files of a commit were downloaded by this crate, and are there. A single file needs no
+    /// list.
     pub(crate) fn is_complete(&self, commit: &str) -> bool {
+        let snapshot = self.snapshot(commit);
         let list = fs::read_to_string(self.list(commit));
-        list.is_ok_and(|files| files.lines().all(|file| self.snapshot(commit).join(file).is_file()))
+        snapshot.join(&self.name.path).is_file()
+            || list.is_ok_and(|files| files.lines().all(|file| snapshot.join(file).is_file()))
     }
 
-    /// Returns whether a commit has a configuration and weights, as another program may have left them.
+    /// Returns whether a commit has what another program may have left: the configuration and weights of a model, or the
+    /// folder of the files of a data set, of which some may be missing.
     pub(crate) fn is_usable(&self, commit: &str) -> bool {
-        let entries = fs::read_dir(self.snapshot(commit)).into_iter().flatten();
+        let snapshot = self.snapshot(commit);
+        if self.name.is_data {
+            let Name { path, .. } = self.name;
+            return snapshot
+                .join(self.name.before_pattern().map_or(&**path, |_| self.name.folder()))
+                .is_dir();
+        }
+        let entries = fs::read_dir(snapshot).into_iter().flatten();
         let names: Vec<String> =
             entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok()).collect();
         needed_files(&names.iter().map(String::as_str).collect::<Vec<_>>()).is_ok()
     }
+}
+
+/// Returns the name of a path in a commit of a data set in a cache, which is the same on any computer:
+/// `hf://datasets/OWNER/NAME@COMMIT/PATH`. `None` for other paths.
+pub fn name_of_cached(path: &Path) -> Option<String> {
+    let (id, rest) = path.to_str()?.rsplit_once("/datasets--")?.1.split_once("/snapshots/")?;
+    let (commit, path) = rest.split_once('/').filter(|(commit, _)| is_commit(commit))?;
+    Some(format!("hf://datasets/{}@{commit}/{path}", id.replacen("--", "/", 1)))
 }
 
 /// Returns the newest version in a folder `models--OWNER--NAME` of a cache: the commit of `main`, or the only one. `None`
@@ -62,10 +87,6 @@ pub fn snapshot(folder: &Path) -> Option<PathBuf> {
     let mut entries = fs::read_dir(&snapshots).ok()?.filter_map(Result::ok);
     let only = entries.next()?.path();
     entries.next().is_none().then_some(only)
-}
-
-fn folder_name(name: &ModelName) -> String {
-    format!("models--{}", name.id().replace('/', "--"))
 }
 
 /// Returns the commit that a folder records for a branch or tag.
@@ -95,5 +116,20 @@ mod tests {
         fs::write(model.join("refs/main"), "../../..").unwrap();
         assert_eq!(snapshot(&model), None);
         assert_eq!(snapshot(folder.path()), None);
+    }
+
+    #[test]
+    fn cached_files_of_data_sets_have_names() {
+        let path = format!("/home/u/hub/datasets--a--b-c/snapshots/{COMMIT}/x/*.txt");
+        let name = format!("hf://datasets/a/b-c@{COMMIT}/x/*.txt");
+        assert_eq!(name_of_cached(Path::new(&path)), Some(name));
+        for path in [
+            "a/b.txt".to_string(),
+            format!("/hub/models--a--b/snapshots/{COMMIT}/x"),
+            format!("/hub/datasets--a--b/snapshots/{COMMIT}"),
+            "/hub/datasets--a--b/snapshots/main/x".to_string(),
+        ] {
+            assert_eq!(name_of_cached(Path::new(&path)), None, "{path}");
+        }
     }
 }

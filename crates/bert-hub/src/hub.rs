@@ -1,16 +1,16 @@
-//! [`Hub`]: returns the folder of a model from the cache, or downloads it first.
+//! [`Hub`]: returns the place of a model or of files of a data set in the cache, and downloads them first.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::cache::ModelCache;
+use crate::cache::Cache;
 use crate::error::Error;
 use crate::event::Event;
-use crate::name::ModelName;
+use crate::name::{DataName, ModelName, Name};
 use crate::settings::Settings;
 
-/// Addresses that could not be reached. A process does not wait for them again if it has a version of the model.
+/// Addresses that could not be reached. A process does not wait for them again if it has a version in the cache.
 static UNREACHABLE: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
 
 fn unreachable() -> MutexGuard<'static, BTreeSet<String>> {
@@ -54,38 +54,64 @@ impl Hub {
     /// # Errors
     /// When the model does not exist, may not be read, has no files that can be read, or cannot be downloaded.
     pub fn model(&self, name: &ModelName, on_event: &mut dyn FnMut(Event)) -> Result<Model, Error> {
-        let cache = ModelCache::new(&self.settings.cache, name);
-        let model = |commit: &str| Model { name: name.at(commit), folder: cache.snapshot(commit) };
+        let commit = self.commit(&name.0, on_event)?;
+        let folder = Cache::new(&self.settings.cache, &name.0).snapshot(&commit);
+        Ok(Model { name: ModelName(name.0.at(&commit)), folder })
+    }
+
+    /// Returns the path of a file, folder or pattern in the cache, with all its files, as [`Hub::model`]. Files whose names
+    /// begin with a dot are there only if the name has such a part.
+    ///
+    /// # Errors
+    /// When the data set or the files do not exist, may not be read, or cannot be downloaded.
+    pub fn data(&self, name: &DataName, on_event: &mut dyn FnMut(Event)) -> Result<PathBuf, Error> {
+        let commit = self.commit(&name.0, on_event)?;
+        Ok(Cache::new(&self.settings.cache, &name.0).snapshot(&commit).join(&name.0.path))
+    }
+
+    /// Returns the commit of a name, with all its needed files in the cache.
+    fn commit(&self, name: &Name, on_event: &mut dyn FnMut(Event)) -> Result<String, Error> {
+        let Settings { offline, endpoint, .. } = &self.settings;
+        let cache = Cache::new(&self.settings.cache, name);
         if let Some(commit) = name.commit().filter(|commit| cache.is_complete(commit)) {
-            return Ok(model(commit));
+            return Ok(commit.to_string());
         }
-        let cached = cache.commit(name).filter(|commit| cache.is_complete(commit) || cache.is_usable(commit));
-        if self.settings.offline {
+        // Of data, some files may be missing, which only the user can know.
+        let may_be_partial = *offline || !name.is_data;
+        let cached = cache
+            .commit()
+            .filter(|commit| cache.is_complete(commit) || may_be_partial && cache.is_usable(commit));
+        if *offline {
             let reason = "and HF_HUB_OFFLINE forbids to download it; unset the variable, or give a folder";
-            return cached.map(|commit| model(&commit)).ok_or_else(|| self.not_cached(name, reason));
+            let commit = cached.ok_or_else(|| self.not_cached(name, reason))?;
+            if name.is_data && !cache.is_complete(&commit) {
+                on_event(Event::Note(format!(
+                    "{name}: another program has written the cache, which does not tell whether it has all files; those \
+                     in it are used (HF_HUB_OFFLINE)"
+                )));
+            }
+            return Ok(commit);
         }
-        let endpoint = &self.settings.endpoint;
         if let Some(commit) = cached.as_ref().filter(|_| unreachable().contains(endpoint)) {
-            return Ok(model(commit));
+            return Ok(commit.clone());
         }
         match (self.download(name, cached.is_some(), on_event), cached) {
-            (Ok(commit), _) => Ok(model(&commit)),
             (Err(Error::Unavailable { url, reason, .. }), Some(commit)) => {
                 on_event(Event::Note(format!(
                     "cannot read {url}: {reason}; using the version of {name} in the cache, {commit}"
                 )));
                 unreachable().insert(endpoint.clone());
-                Ok(model(&commit))
+                Ok(commit)
             }
-            (Err(error), _) => Err(error),
+            (downloaded, _) => downloaded,
         }
     }
 
-    /// Downloads a model, and returns its commit. With another version in the cache, the Hub is asked once only.
+    /// Downloads the needed files, and returns their commit. With another version in the cache, the Hub is asked once only.
     #[cfg(feature = "download")]
     fn download(
         &self,
-        name: &ModelName,
+        name: &Name,
         is_cached: bool,
         on_event: &mut dyn FnMut(Event),
     ) -> Result<String, Error> {
@@ -93,8 +119,8 @@ impl Hub {
     }
 
     #[cfg(not(feature = "download"))]
-    fn download(&self, name: &ModelName, is_cached: bool, _: &mut dyn FnMut(Event)) -> Result<String, Error> {
-        match ModelCache::new(&self.settings.cache, name).commit(name) {
+    fn download(&self, name: &Name, is_cached: bool, _: &mut dyn FnMut(Event)) -> Result<String, Error> {
+        match Cache::new(&self.settings.cache, name).commit() {
             Some(commit) if is_cached => Ok(commit),
             _ => {
                 Err(self.not_cached(name, "and this build cannot download it (feature `hub`); give a folder"))
@@ -102,7 +128,8 @@ impl Hub {
         }
     }
 
-    fn not_cached(&self, name: &ModelName, reason: &'static str) -> Error {
-        Error::NotCached { name: name.to_string(), cache: self.settings.cache.clone(), reason }
+    fn not_cached(&self, name: &Name, reason: &'static str) -> Error {
+        let cache = self.settings.cache.clone();
+        Error::NotCached { is_data: name.is_data, name: name.to_string(), cache, reason }
     }
 }

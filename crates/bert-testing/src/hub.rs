@@ -1,6 +1,6 @@
-//! [`HubServer`]: a server that answers like the Hugging Face Hub for one model, or as badly as a test asks.
+//! [`HubServer`]: a server that answers like the Hugging Face Hub for one model or data set, or as badly as a test asks.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
@@ -10,7 +10,7 @@ use std::time::Duration;
 use sha1::Sha1;
 use sha2::{Digest, Sha256};
 
-/// The commit of the served model.
+/// The commit of the served repository.
 pub const COMMIT: &str = "0123456789abcdef0123456789abcdef01234567";
 
 /// A request that the server has received.
@@ -69,7 +69,11 @@ impl HubReply {
 /// the same method and path.
 type Rule = dyn Fn(&HubRequest, &HubReply, usize) -> Option<HubReply> + Send + Sync;
 
+/// Number of files and folders of a page.
+const PAGE: usize = 2;
+
 struct State {
+    /// The name, after `datasets/` for a data set.
     id: String,
     files: BTreeMap<String, Vec<u8>>,
     storage: SocketAddr,
@@ -77,14 +81,14 @@ struct State {
     rule: Box<Rule>,
 }
 
-/// A server for one model. Its threads end with the process.
+/// A server for one model or data set. Its threads end with the process.
 pub struct HubServer {
     state: Arc<State>,
     address: SocketAddr,
 }
 
 impl HubServer {
-    /// Starts a server of a model with these files. Files above a kilobyte are large ones, which have another address.
+    /// Starts a server of a model, or of a data set `datasets/OWNER/NAME`, with these files. Files above a kilobyte are large ones, which have another address.
     pub fn start(id: &str, files: &[(&str, &[u8])]) -> Self {
         Self::with_rule(id, files, |_, _, _| None)
     }
@@ -186,18 +190,25 @@ impl State {
     fn answer(&self, request: &HubRequest) -> HubReply {
         let path = request.path.split('?').next().unwrap_or_default();
         if request.is_storage {
-            let bytes = self.files.get(path.trim_start_matches('/'));
+            let bytes = self.files.get(&unescaped(path.trim_start_matches('/')));
             return bytes.map_or_else(|| HubReply::new(404, ""), |bytes| ranged(request, bytes));
         }
-        if let Some(revision) = path.strip_prefix(&format!("/api/models/{}/revision/", self.id)) {
-            return if [COMMIT, "main", "refs%2Fpr%2F1"].contains(&revision) {
+        let api = match self.id.strip_prefix("datasets/") {
+            Some(id) => format!("/api/datasets/{id}"),
+            None => format!("/api/models/{}", self.id),
+        };
+        if let Some(place) = path.strip_prefix(&format!("{api}/tree/{COMMIT}")) {
+            return self.page(request, &unescaped(place.trim_start_matches('/')));
+        }
+        if let Some(revision) = path.strip_prefix(&format!("{api}/revision/")) {
+            return if [COMMIT, "main", "refs%2Fpr%2F1", "refs%2Fconvert%2Fparquet"].contains(&revision) {
                 HubReply::new(200, self.description())
             } else {
                 HubReply::new(404, "{}").with("x-error-code", "RevisionNotFound")
             };
         }
         if let Some(name) = path.strip_prefix("/cached/") {
-            return match self.files.get(name) {
+            return match self.files.get(&unescaped(name)) {
                 Some(bytes) => {
                     ranged(request, bytes).with("etag", format!("\"{}\"", HubServer::digest(bytes)))
                 }
@@ -205,7 +216,7 @@ impl State {
             };
         }
         let name = path.strip_prefix(&format!("/{}/resolve/{COMMIT}/", self.id));
-        match name.and_then(|name| Some((name, self.files.get(name)?))) {
+        match name.and_then(|name| Some((name, self.files.get(&unescaped(name))?))) {
             Some((name, bytes)) if is_large(bytes) => HubReply::new(302, "")
                 .with("x-linked-etag", format!("\"{}\"", HubServer::digest(bytes)))
                 .with("x-linked-size", bytes.len().to_string())
@@ -217,11 +228,61 @@ impl State {
         }
     }
 
+    /// Returns a page of the files and folders in a folder, or of those below it.
+    fn page(&self, request: &HubRequest, folder: &str) -> HubReply {
+        let query = |name: &str| request.path.split(['?', '&']).find_map(|part| part.strip_prefix(name));
+        let is_deep = query("recursive=") == Some("true");
+        let start = if folder.is_empty() { String::new() } else { format!("{folder}/") };
+        let mut entries = BTreeSet::new();
+        for (name, bytes) in &self.files {
+            let Some(below) = name.strip_prefix(&start) else { continue };
+            let folders = below.match_indices('/').map(|(at, _)| &name[..start.len() + at]);
+            let folders: Vec<&str> = folders.take(if is_deep { usize::MAX } else { 1 }).collect();
+            if is_deep || folders.is_empty() {
+                let digest = HubServer::digest(bytes);
+                let size = bytes.len();
+                let large = format!(r#", "lfs": {{"oid": "{digest}", "size": {size}, "pointerSize": 130}}"#);
+                let large = if is_large(bytes) { &large } else { "" };
+                let oid = if is_large(bytes) { &digest[..40] } else { &digest };
+                entries.insert(format!(
+                    r#"{{"path": {name:?}, "type": "file", "oid": "{oid}", "size": {size}{large}}}"#
+                ));
+            }
+            entries.extend(
+                folders.iter().map(|folder| format!(r#"{{"path": {folder:?}, "type": "directory"}}"#)),
+            );
+        }
+        if entries.is_empty() {
+            return HubReply::new(404, "{}").with("x-error-code", "EntryNotFound");
+        }
+        let from: usize = query("cursor=").map_or(0, |cursor| cursor.parse().expect("a number"));
+        let shown: Vec<String> = entries.iter().skip(from).take(PAGE).cloned().collect();
+        let reply = HubReply::new(200, format!("[{}]", shown.join(", ")));
+        if from + PAGE >= entries.len() {
+            return reply;
+        }
+        let path = request.path.split("&cursor").next().unwrap_or_default();
+        // The Hub's own address, also behind a mirror.
+        let next = format!("<https://huggingface.co{path}&cursor={}>; rel=\"next\"", from + PAGE);
+        reply.with("link", next)
+    }
+
     fn description(&self) -> String {
         let files: Vec<String> =
             self.files.keys().map(|name| format!("{{\"rfilename\": {name:?}}}")).collect();
         format!("{{\"id\": {:?}, \"sha\": \"{COMMIT}\", \"siblings\": [{}]}}", self.id, files.join(", "))
     }
+}
+
+/// Returns a path without escapes.
+fn unescaped(path: &str) -> String {
+    let mut parts = path.split('%');
+    let mut bytes = parts.next().unwrap_or_default().as_bytes().to_vec();
+    for part in parts {
+        bytes.push(u8::from_str_radix(&part[..2], 16).expect("an escape"));
+        bytes.extend_from_slice(&part.as_bytes()[2..]);
+    }
+    String::from_utf8(bytes).expect("UTF-8")
 }
 
 /// Returns the bytes that a request asks for.

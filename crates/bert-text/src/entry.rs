@@ -33,7 +33,7 @@ pub struct DumpPages {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct InputEntry {
-    /// The path as it was opened.
+    /// The path as it was opened, or the name on the Hugging Face Hub.
     pub path: String,
     /// Its size on disk.
     pub bytes: u64,

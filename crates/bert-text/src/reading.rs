@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use bert_hub::name_of_cached;
 use serde::{Deserialize, Serialize};
 
 /// Default name of the text column.
@@ -40,10 +41,13 @@ pub enum LineBreaks {
     Wrapped,
 }
 
-/// Returns the name under which an input is recorded: its path, or `-` for a file without a name that a program opened for
-/// standard input.
+/// Returns the name under which an input is recorded: its path; its name with the commit for a file of a data set in the
+/// cache of the Hugging Face Hub; or `-` for a file without a name that a program opened for standard input.
 pub fn recorded_name(path: &Path) -> String {
-    if path.starts_with("/proc/self/fd") { "-".to_owned() } else { path.to_string_lossy().into_owned() }
+    if path.starts_with("/proc/self/fd") {
+        return "-".to_owned();
+    }
+    name_of_cached(path).unwrap_or_else(|| path.to_string_lossy().into_owned())
 }
 
 /// Returns the file name under which an input is recorded: the output must not depend on its location.

@@ -10,6 +10,7 @@ use crate::commands::training::{finetune, pretrain};
 use crate::options::command_line;
 use crate::options::help::arranged;
 use crate::options::help::examples_and_exit_codes;
+use crate::options::hub_data::with_local_data;
 use crate::options::numbers;
 use crate::options::saved_config::{self, Program};
 use crate::options::version::long_version;
@@ -74,6 +75,7 @@ pub fn run() -> anyhow::Result<()> {
         return result;
     }
     signals::ignore_checkpoint_requests()?;
+    let line = with_local_data(&command(), line)?;
     let matches = numbers::parse(command(), line).unwrap_or_else(|error| error.exit());
     run_tool(Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit()).tool)
 }

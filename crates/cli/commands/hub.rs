@@ -2,13 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
-use bert_hub::Event;
 use bert_inference::hub_model::hub_name;
 use bert_inference::json_file::read_json;
 use bert_inference::{hub_model, resolve_tuned_folder};
 use serde_json::Value;
 
-use crate::output::progress::{Progress, print_note, print_warning};
+use crate::output::download::with_download;
+use crate::output::progress::print_warning;
 
 /// The files in which runs record the model that they start from, each with the place of the path.
 const RECORDS: [(&str, &str); 3] = [
@@ -20,22 +20,8 @@ const RECORDS: [(&str, &str); 3] = [
 /// Downloads the model that a path means on the Hub, unless it is in the cache, and returns its name with the commit. Other
 /// paths are returned as they are.
 pub(super) fn pinned(path: &Path, quiet: bool) -> anyhow::Result<PathBuf> {
-    let mut progress = Progress::percent("download", 0, quiet);
-    let mut size = 0;
-    let pinned = hub_model::pinned(path, &mut |event| match event {
-        Event::Progress { done, total } => {
-            size = total;
-            progress.set_total(total);
-            progress.set(done, &format!("of {}", megabytes(total)));
-        }
-        Event::Note(text) => print_note(text),
-        _ => {}
-    })?;
-    drop(progress);
-    if size > 0 && !quiet {
-        print_note(format!("downloaded {} ({})", pinned.display(), megabytes(size)));
-    }
-    Ok(pinned)
+    let name = |path: &PathBuf| path.display().to_string();
+    Ok(with_download(quiet, name, |on_event| hub_model::pinned(path, on_event))?)
 }
 
 /// Returns the start of a training as [`pinned`]. If the output folder has an earlier start from the same model of the Hub,
@@ -67,10 +53,6 @@ fn recorded(output: &Path, id: &str) -> Option<PathBuf> {
         record.pointer(place).and_then(Value::as_str).map(PathBuf::from)
     });
     recorded.find(|path| hub_name(path).is_some_and(|name| name.id() == id && name.commit().is_some()))
-}
-
-fn megabytes(bytes: u64) -> String {
-    format!("{:.1} MB", bytes as f64 / 1e6)
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Reads the command line and converts `file://` URLs to paths.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
 use anstream::ColorChoice;
@@ -40,13 +40,17 @@ fn color_choice(arguments: &[OsString]) -> ColorChoice {
 
 /// Converts an argument, or the value after the `=` of a flag, to a path if it is a `file://` URL.
 fn with_path(argument: &OsString) -> OsString {
+    with_value(argument, |text| on_disk(Path::new(text)).into_owned().into_os_string())
+}
+
+/// Changes an argument, or the value after the `=` of a flag.
+pub fn with_value(argument: &OsString, change: impl Fn(&OsStr) -> OsString) -> OsString {
     let flag = argument.to_str().filter(|text| text.starts_with("--")).and_then(|text| text.split_once('='));
-    let path = |text: &Path| on_disk(text).into_owned().into_os_string();
     match flag {
         Some((flag, value)) => {
-            [OsString::from(format!("{flag}=")), path(Path::new(value))].into_iter().collect()
+            [OsString::from(format!("{flag}=")), change(OsStr::new(value))].into_iter().collect()
         }
-        None => path(Path::new(argument)),
+        None => change(argument),
     }
 }
 

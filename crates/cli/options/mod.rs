@@ -2,6 +2,7 @@
 
 pub mod command_line;
 pub mod help;
+pub mod hub_data;
 pub mod numbers;
 pub mod options_file;
 pub mod recipe;

@@ -15,6 +15,7 @@ use serde_json::{Map, Value};
 
 use crate::options::command_line;
 use crate::options::help::arranged;
+use crate::options::hub_data::with_local_data;
 use crate::options::numbers;
 use crate::options::options_file::{OptionsFile, SECTIONS};
 use crate::options::recipe::{self, parse_name};
@@ -96,7 +97,10 @@ pub(crate) fn parse_line<A: Program>(command: Command, mut line: Vec<OsString>) 
             A::fit_recipe(&mut file.options, &given);
             file
         }
-        (None, None) => return Ok(arguments(command, line).unwrap_or_else(|error| error.exit())),
+        (None, None) => {
+            let line = with_local_data(&command, line)?;
+            return Ok(arguments(command, line).unwrap_or_else(|error| error.exit()));
+        }
     };
     file.options.retain(|key, _| !is_set_or_excluded(&command, &given, key));
     let config = A::Config::augment_args(Command::new(A::SECTION));
@@ -105,6 +109,7 @@ pub(crate) fn parse_line<A: Program>(command: Command, mut line: Vec<OsString>) 
         saved.extend(flags(&config, key, value).map_err(|reason| file.at(key, &reason))?);
     }
     line.splice(1..1, saved);
+    let line = with_local_data(&command, line)?;
     arguments(command.clone(), line).or_else(|error| {
         match file.options.keys().find(|key| is_about(&error, &command, key)) {
             Some(key) => Err(file.at(key, &reason(&error)).into()),

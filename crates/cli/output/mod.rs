@@ -2,6 +2,7 @@
 
 pub mod clock;
 pub mod counting;
+pub mod download;
 pub mod files;
 pub mod findings;
 pub mod progress;

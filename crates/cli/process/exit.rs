@@ -87,6 +87,7 @@ pub fn exit_code(error: &anyhow::Error) -> u8 {
         bert_text::Error,
         bert_tokenization::Error,
         bert_tasks::TaskError,
+        bert_hub::Error,
         bert_storage::Error,
         bert_model::Error,
         bert_collectives::JoinError,

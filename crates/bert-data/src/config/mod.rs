@@ -33,7 +33,8 @@ pub use choices::{Columns, Layout, Masking, Nsp, RandomMode, Segmenter};
 #[setters(prefix = "with_", strip_option)]
 #[serde(default, deny_unknown_fields)]
 pub struct BuildConfig {
-    /// Input text: files, folders, patterns, URLs, or - for stdin. A URL is one of an object store. Files are plain, gzip, zstd,
+    /// Input text: files, folders, patterns, URLs, or - for stdin. A URL is one of an object store, or
+    /// hf://datasets/OWNER/NAME/PATH on the Hugging Face Hub. Files are plain, gzip, zstd,
     /// bzip2 or xz. Either one sentence per line with a blank line between documents; or JSON, Parquet, CSV or TSV with
     /// one document of running text per row; or a Wikipedia dump (pages-articles.xml.bz2) or output of WikiExtractor, with
     /// one document per article. The format is detected from the content. Decompression needs as much memory as the

@@ -15,13 +15,14 @@ use std::path::PathBuf;
 use crate::config::adapter_args::AdapterArgs;
 use crate::config::flag_values::{Choices, Seeds};
 use crate::config::table_args::TableArgs;
+use bert_hub::name_of_cached;
 #[cfg(feature = "cli")]
 use bert_inference::help_groups::{HelpGroup, with_heading};
 use bert_inference::{ComputeArgs, SquadArgs};
 use bert_model::FeatureHeadKind;
 use bert_tasks::Task;
 use bert_training::{InitializationChoice, OptimizerArgs, OptimizerConfig};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 
 /// The epoch of a run whose weights are scored and saved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -77,6 +78,7 @@ pub struct FinetuneConfig {
     /// dev and optionally test, ending in .csv, .tsv, .jsonl or .parquet; or one such file, of which a fifth becomes dev unless
     /// --dev-file is given.
     #[cfg_attr(feature = "cli", arg(long, value_name = "DIR"))]
+    #[serde(serialize_with = "recorded_path")]
     #[setters(into)]
     pub data: Option<PathBuf>,
 
@@ -87,16 +89,19 @@ pub struct FinetuneConfig {
 
     /// Training file, for table, squad, squad2, conll and swag; replaces the one in --data.
     #[cfg_attr(feature = "cli", arg(long, value_name = "FILE"))]
+    #[serde(serialize_with = "recorded_path")]
     #[setters(into)]
     pub train_file: Option<PathBuf>,
 
     /// Dev file, for table, squad, squad2, conll and swag; replaces the one in --data.
     #[cfg_attr(feature = "cli", arg(long, value_name = "FILE"))]
+    #[serde(serialize_with = "recorded_path")]
     #[setters(into)]
     pub dev_file: Option<PathBuf>,
 
     /// Test file, for table and conll; it is scored if it has labels.
     #[cfg_attr(feature = "cli", arg(long, value_name = "FILE"))]
+    #[serde(serialize_with = "recorded_path")]
     #[setters(into)]
     pub test_file: Option<PathBuf>,
 
@@ -295,6 +300,11 @@ const HELP_GROUPS: &[HelpGroup] = &[
 #[cfg(feature = "cli")]
 fn defaults() -> FinetuneConfig {
     FinetuneConfig::new(Task::Rte, "", "")
+}
+
+/// Writes a path as it is recorded: files of a data set in the cache of the Hub by their name with the commit.
+fn recorded_path<S: Serializer>(path: &Option<PathBuf>, serializer: S) -> Result<S::Ok, S::Error> {
+    path.as_deref().map(|path| name_of_cached(path).map_or(path.into(), PathBuf::from)).serialize(serializer)
 }
 
 impl FinetuneConfig {

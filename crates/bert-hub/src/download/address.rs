@@ -11,6 +11,18 @@ pub(super) fn origin(url: &str) -> &str {
     url[host..].find(['/', '?', '#']).map_or(url, |end| &url[..host + end])
 }
 
+/// Returns a path with escapes for the characters that have a meaning in an address.
+pub(super) fn escaped(path: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~/=+,@".contains(&byte);
+    let escape = |byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
+    path.bytes().map(escape).collect()
+}
+
+/// Returns the address of the next page from the header `Link` of an answer.
+pub(super) fn next_page(link: &str) -> Option<&str> {
+    link.split('<').find(|part| part.contains("rel=\"next\""))?.split('>').next()
+}
+
 /// Returns the address to which a redirect leads.
 pub(super) fn joined(base: &str, to: &str) -> String {
     let folder =
@@ -41,5 +53,14 @@ mod tests {
         }
         assert_ne!(origin("https://hub.test@other.test/x"), origin("https://hub.test/x"));
         assert_eq!(origin("https://hub.test?x"), "https://hub.test");
+    }
+
+    #[test]
+    fn the_next_page_is_found_in_the_header() {
+        let header =
+            "<https://hub.test/a?b=1,2>; rel=\"prev\", <https://hub.test/a?cursor=x%3D>; rel=\"next\"";
+        assert_eq!(next_page(header), Some("https://hub.test/a?cursor=x%3D"));
+        assert_eq!(next_page("<https://hub.test/a>; rel=\"prev\""), None);
+        assert_eq!(escaped("a b/\u{e9}#%=1.csv"), "a%20b/%C3%A9%23%25=1.csv");
     }
 }

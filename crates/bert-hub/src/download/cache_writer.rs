@@ -3,11 +3,10 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::cache::{ModelCache, commit_of};
+use crate::cache::{Cache, commit_of};
 use crate::error::Error;
-use crate::name::ModelName;
 
-impl ModelCache {
+impl Cache<'_> {
     /// Returns the path of a file by its digest.
     pub(super) fn blob(&self, digest: &str) -> PathBuf {
         self.folder.join("blobs").join(digest)
@@ -15,12 +14,13 @@ impl ModelCache {
 
     /// Returns the path of the lock of a file, where `huggingface_hub` has it too.
     pub(super) fn lock(&self, digest: &str) -> PathBuf {
-        let model = self.folder.file_name().unwrap_or_default();
-        self.folder.with_file_name(".locks").join(model).join(format!("{digest}.lock"))
+        let repository = self.folder.file_name().unwrap_or_default();
+        self.folder.with_file_name(".locks").join(repository).join(format!("{digest}.lock"))
     }
 
     /// Records the commit of a branch or tag.
-    pub(super) fn record_commit(&self, name: &ModelName, commit: &str) -> Result<(), Error> {
+    pub(super) fn record_commit(&self, commit: &str) -> Result<(), Error> {
+        let name = self.name;
         if name.commit().is_some() || commit_of(&self.folder, name.revision()).as_deref() == Some(commit) {
             return Ok(());
         }
@@ -28,7 +28,7 @@ impl ModelCache {
     }
 
     /// Records that the needed files of a commit are complete.
-    pub(super) fn record_complete(&self, commit: &str, files: &[&str]) -> Result<(), Error> {
+    pub(super) fn record_complete(&self, commit: &str, files: &[String]) -> Result<(), Error> {
         write(&self.list(commit), &files.join("\n"))
     }
 

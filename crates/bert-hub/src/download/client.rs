@@ -8,24 +8,26 @@ use ureq::http::{HeaderMap, Method, Request, StatusCode};
 use ureq::tls::{Certificate, RootCerts, TlsConfig};
 use ureq::{Agent, Body, Proxy};
 
-use crate::download::address::{joined, origin, without_query};
-use crate::error::Error;
+use crate::download::address::{escaped, joined, origin, without_query};
+use crate::error::{Error, no_folder};
 use crate::event::Event;
-use crate::name::{ModelName, is_commit, is_hex};
+use crate::name::{Name, is_commit, is_hex};
 use crate::settings::Settings;
 
+/// Attempts for a file or a page, not counting those that have received bytes of a file.
+pub(super) const TRIES: u32 = 5;
 /// Maximum number of redirects of a request.
 const REDIRECTS: usize = 10;
-/// Maximum length of a description of a model in bytes.
+/// Maximum length of a description in bytes.
 const DESCRIPTION_BYTES: u64 = 16 << 20;
 /// A server that sends fewer bytes in [`SLOW`] timeouts is treated as silent.
 const SLOW_BYTES: u64 = 64 << 10;
 const SLOW: u32 = 6;
 
-/// Requests for one model.
+/// Requests for one repository.
 pub(super) struct Client<'a> {
     settings: &'a Settings,
-    name: &'a ModelName,
+    name: &'a Name,
     agent: Agent,
 }
 
@@ -43,7 +45,7 @@ impl From<Error> for Failure {
     }
 }
 
-/// The commit of a version and the names of its files.
+/// The commit of a version, and of a model the names of its files.
 pub(super) struct Version {
     pub(super) commit: String,
     pub(super) files: Vec<String>,
@@ -58,6 +60,14 @@ pub(super) struct RemoteFile {
     pub(super) size: u64,
 }
 
+impl RemoteFile {
+    /// Returns a file, if its digest and size are known.
+    pub(super) fn new(name: String, digest: Option<String>, size: Option<u64>) -> Option<Self> {
+        let digest = digest.filter(|text| [40, 64].contains(&text.len()) && is_hex(text))?;
+        Some(Self { name, digest, size: size? })
+    }
+}
+
 /// The last response of a request.
 pub(super) struct Answer {
     pub(super) url: String,
@@ -70,7 +80,7 @@ pub(super) struct Answer {
 }
 
 impl<'a> Client<'a> {
-    pub(super) fn new(settings: &'a Settings, name: &'a ModelName) -> Self {
+    pub(super) fn new(settings: &'a Settings, name: &'a Name) -> Self {
         let limit = Some(settings.timeout);
         // The certificates of the system include the user's organization.
         let found = rustls_native_certs::load_native_certs().certs;
@@ -93,35 +103,51 @@ impl<'a> Client<'a> {
         Self { settings, name, agent: agent.into() }
     }
 
-    /// Asks for the commit and the files of the version.
+    /// Asks for the commit of the version, and for the files of a model.
     pub(super) fn version(&self) -> Result<Version, Failure> {
-        let Self { settings, name, .. } = self;
-        let revision = name.revision().replace('/', "%2F");
-        let url = format!("{}/api/models/{}/revision/{revision}", settings.endpoint, name.id());
+        let is_data = self.name.is_data;
+        let fields = if is_data { "?expand=sha" } else { "" };
+        let revision = self.name.revision().replace('/', "%2F");
+        let (url, _, stated) = self.json(format!("{}/revision/{revision}{fields}", self.api()))?;
+        let files = stated["siblings"].as_array().map(|files| {
+            files.iter().filter_map(|file| Some(file["rfilename"].as_str()?.to_string())).collect()
+        });
+        match (stated["sha"].as_str().filter(|sha| is_commit(sha)), files) {
+            (Some(commit), files) if files.is_some() || is_data => {
+                Ok(Version { commit: commit.to_string(), files: files.unwrap_or_default() })
+            }
+            _ => Err(temporary(&url, &format!("the answer does not describe a {}", self.name.noun()))),
+        }
+    }
+
+    /// Asks for a JSON value; returns the last address and the headers, too. A body that is not JSON yields null.
+    pub(super) fn json(&self, url: String) -> Result<(String, HeaderMap, Value), Failure> {
         let mut answer = self.send(Method::GET, url, 0)?;
         let mut text = Vec::new();
         self.read(&mut answer, DESCRIPTION_BYTES, &mut |bytes| {
             text.extend_from_slice(bytes);
             Ok(())
         })?;
-        let stated: Value = serde_json::from_slice(&text).unwrap_or_default();
-        let files = stated["siblings"].as_array().map(|files| {
-            files.iter().filter_map(|file| Some(file["rfilename"].as_str()?.to_string())).collect()
-        });
-        match (stated["sha"].as_str().filter(|sha| is_commit(sha)), files) {
-            (Some(commit), Some(files)) => Ok(Version { commit: commit.to_string(), files }),
-            _ => Err(temporary(&answer.url, "the answer does not describe a model")),
-        }
+        Ok((answer.url, answer.headers, serde_json::from_slice(&text).unwrap_or_default()))
+    }
+
+    /// Returns the address of the descriptions of the repository.
+    pub(super) fn api(&self) -> String {
+        let kind = if self.name.is_data { "datasets" } else { "models" };
+        format!("{}/api/{kind}/{}", self.settings.endpoint, self.name.id)
+    }
+
+    /// Returns the address of the repository's page, and of its files.
+    fn home(&self) -> String {
+        let kind = if self.name.is_data { "/datasets" } else { "" };
+        format!("{}{kind}/{}", self.settings.endpoint, self.name.id)
     }
 
     /// Asks for digest and size of a file.
     pub(super) fn describe(&self, commit: &str, file: &str) -> Result<RemoteFile, Failure> {
         let answer = self.send(Method::HEAD, self.address(commit, file), 0)?;
-        let is_digest = |text: &String| [40, 64].contains(&text.len()) && is_hex(text);
-        match (answer.digest.filter(is_digest), answer.size) {
-            (Some(digest), Some(size)) => Ok(RemoteFile { name: file.to_string(), digest, size }),
-            _ => Err(temporary(&answer.url, "the answer states no digest and size of the file")),
-        }
+        RemoteFile::new(file.to_string(), answer.digest, answer.size)
+            .ok_or_else(|| temporary(&answer.url, "the answer states no digest and size of the file"))
     }
 
     /// Asks for a file from a position.
@@ -130,9 +156,7 @@ impl<'a> Client<'a> {
     }
 
     fn address(&self, commit: &str, file: &str) -> String {
-        // The characters of selected names that have a meaning in an address.
-        let file = file.replace('%', "%25").replace('#', "%23");
-        format!("{}/{}/resolve/{commit}/{file}", self.settings.endpoint, self.name.id())
+        format!("{}/resolve/{commit}/{}", self.home(), escaped(file))
     }
 
     /// Sends a request and follows redirects. A HEAD request does not leave the host of the Hub, which states digest and size.
@@ -195,28 +219,31 @@ impl<'a> Client<'a> {
     ) -> Result<(), Failure> {
         let code = headers.get("x-error-code").and_then(|code| code.to_str().ok()).unwrap_or_default();
         let Settings { endpoint, token, .. } = self.settings;
+        let is_data = self.name.is_data;
+        let noun = self.name.noun();
         let name = self.name.to_string();
-        let refused = |reason: String| Err(Error::Refused { name: name.clone(), reason }.into());
-        let page = format!("{endpoint}/{}", self.name.id());
+        let refused = |reason| Err(Error::Refused { is_data, name: name.clone(), reason }.into());
         match (status.as_u16(), is_hub) {
             (200..=299 | 416, _) => Ok(()),
             (401 | 403, true) if code == "GatedRepo" => refused(format!(
-                "the model is gated: accept its conditions at {page}, and set HF_TOKEN to your token"
+                "the {noun} is gated: accept its conditions at {}, and set HF_TOKEN to your token",
+                self.home()
             )),
             (401 | 403, true) if token.is_some() => refused(format!(
-                "{endpoint} refuses the token (HF_TOKEN), or the token may not read this model"
+                "{endpoint} refuses the token (HF_TOKEN), or the token may not read this {noun}"
             )),
             (401 | 403, true) => refused(format!(
-                "no folder has this name, and {endpoint} shows no such model without a token; check the name, or set \
-                 HF_TOKEN for a private model"
+                "{}{endpoint} shows no such {noun} without a token; check the name, or set HF_TOKEN for a private {noun}",
+                no_folder(is_data)
             )),
             (404 | 410, true) => {
-                let what = match code {
-                    "RevisionNotFound" => "a version of a model",
-                    "EntryNotFound" => "a file of a model",
-                    _ => "a model",
+                let part = match code {
+                    "RevisionNotFound" => "version of the ",
+                    "EntryNotFound" => "file or folder of the ",
+                    _ => "",
                 };
-                Err(Error::NotFound { name, what, endpoint: endpoint.clone() }.into())
+                let what = format!("{part}{noun}");
+                Err(Error::NotFound { is_data, name, what, endpoint: endpoint.clone() }.into())
             }
             (408 | 425 | 429 | 500..=599, _) | (401 | 403, false) => {
                 let seconds = headers.get("retry-after").and_then(|value| value.to_str().ok()?.parse().ok());
@@ -286,7 +313,8 @@ impl<'a> Client<'a> {
             };
             let pause = (self.settings.timeout / 10 * 2_u32.pow(failed - 1)).max(asked.unwrap_or_default());
             if failed >= tries || pause > self.settings.timeout * SLOW {
-                return Err(Error::Unavailable { name: self.name.to_string(), url, reason });
+                let Name { is_data, .. } = *self.name;
+                return Err(Error::Unavailable { is_data, name: self.name.to_string(), url, reason });
             }
             on_event(Event::Note(format!(
                 "cannot get {url}: {reason}; tried again after {:.1} s",

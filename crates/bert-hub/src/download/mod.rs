@@ -1,8 +1,9 @@
-//! Downloads the files of a model into the cache.
+//! Downloads the needed files of a repository into the cache.
 
 mod address;
 mod cache_writer;
 mod client;
+mod listing;
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{Seek, Write};
@@ -12,17 +13,16 @@ use std::time::{Duration, Instant};
 use sha1::Sha1;
 use sha2::{Digest, Sha256};
 
-use crate::cache::ModelCache;
+use crate::cache::Cache;
 use crate::download::cache_writer::{create_parent, io_error};
-use crate::download::client::{Answer, Client, Failure, RemoteFile, Version, temporary};
+use crate::download::client::{Answer, Client, Failure, RemoteFile, TRIES, Version, temporary};
+use crate::download::listing::files_of_name;
 use crate::error::Error;
 use crate::event::Event;
 use crate::files::needed_files;
-use crate::name::ModelName;
+use crate::name::Name;
 use crate::settings::Settings;
 
-/// Attempts for a file, not counting those that have received bytes.
-const TRIES: u32 = 5;
 /// Bytes that count as progress of an attempt.
 const PROGRESS_BYTES: u64 = 1 << 20;
 /// Timeouts after which a lock counts as abandoned if the locked file does not grow.
@@ -34,23 +34,31 @@ const LOCK_PAUSE: Duration = Duration::from_millis(100);
 /// version is asked for at most `tries` times.
 pub(crate) fn download(
     settings: &Settings,
-    name: &ModelName,
+    name: &Name,
     tries: u32,
     on_event: &mut dyn FnMut(Event),
 ) -> Result<String, Error> {
     let client = Client::new(settings, name);
-    let cache = ModelCache::new(&settings.cache, name);
+    let cache = Cache::new(&settings.cache, name);
     let Version { commit, files } =
         client.repeat(tries, on_event, |_| client.version().map_err(|failure| (failure, false)))?;
     if !cache.is_complete(&commit) {
-        let names: Vec<&str> = files.iter().map(String::as_str).collect();
-        let needed =
-            needed_files(&names).map_err(|reason| Error::Unusable { name: name.to_string(), reason })?;
-        let mut missing = Vec::new();
-        for file in needed.iter().filter(|file| !cache.snapshot(&commit).join(file).is_file()) {
-            let describe =
-                |_: &mut dyn FnMut(Event)| client.describe(&commit, file).map_err(|error| (error, false));
-            missing.push(client.repeat(TRIES, on_event, describe)?);
+        let is_missing = |file: &str| !cache.snapshot(&commit).join(file).is_file();
+        let needed: Vec<String>;
+        let missing: Vec<RemoteFile>;
+        if name.is_data {
+            let files = files_of_name(&client, name, &commit, on_event)?;
+            needed = files.iter().map(|file| file.name.clone()).collect();
+            missing = files.into_iter().filter(|file| is_missing(&file.name)).collect();
+        } else {
+            needed = needed_of_model(name, &files)?;
+            let describe = |file: &String| {
+                client.repeat(TRIES, on_event, |_| {
+                    client.describe(&commit, file).map_err(|failure| (failure, false))
+                })
+            };
+            missing =
+                needed.iter().filter(|file| is_missing(file)).map(describe).collect::<Result<_, _>>()?;
         }
         let total = missing.iter().map(|file| file.size).sum();
         let mut download =
@@ -61,16 +69,23 @@ pub(crate) fn download(
         cache.record_complete(&commit, &needed)?;
     }
     // Only now, so that an earlier version stays usable until this one is complete.
-    cache.record_commit(name, &commit)?;
+    cache.record_commit(&commit)?;
     Ok(commit)
+}
+
+/// Returns the names of the files of a model to download.
+fn needed_of_model(name: &Name, files: &[String]) -> Result<Vec<String>, Error> {
+    let names: Vec<&str> = files.iter().map(String::as_str).collect();
+    let unusable = |reason| Error::Unusable { is_data: name.is_data, name: name.to_string(), reason };
+    Ok(needed_files(&names).map_err(unusable)?.into_iter().map(str::to_string).collect())
 }
 
 /// The download of the files of a commit.
 struct Download<'a> {
     settings: &'a Settings,
-    name: &'a ModelName,
+    name: &'a Name,
     client: Client<'a>,
-    cache: &'a ModelCache,
+    cache: &'a Cache<'a>,
     commit: &'a str,
     /// Size of all files to download in bytes.
     total: u64,
@@ -134,6 +149,7 @@ impl Download<'_> {
             part.set_len(0).map_err(io_error("write", path))?;
             if is_whole {
                 return Err(Error::Damaged {
+                    is_data: self.name.is_data,
                     name: self.name.to_string(),
                     file: file.name.clone(),
                     found,

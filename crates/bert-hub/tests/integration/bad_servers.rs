@@ -24,8 +24,8 @@ fn refusals_name_the_remedy() {
         (401, "RepoNotFound", true, "refuses the token (HF_TOKEN)"),
         (403, "GatedRepo", false, "the model is gated: accept its conditions at http://127.0.0.1"),
         (401, "GatedRepo", true, "the model is gated"),
-        (404, "RepoNotFound", true, "neither has a model of http://127.0.0.1"),
-        (404, "RevisionNotFound", false, "a version of a model"),
+        (404, "RepoNotFound", true, "has no such model;"),
+        (404, "RevisionNotFound", false, "no such version of the model"),
         (400, "", false, "answers 400"),
     ];
     for (status, code, has_token, part) in cases {

@@ -44,7 +44,7 @@ fn models_without_owner_and_revisions_are_found() {
     let recorded = user.settings.cache.join("models--bert-base-uncased/refs/refs/pr/1");
     assert_eq!(fs::read_to_string(recorded).unwrap(), COMMIT);
     let (code, message) = user.refused("bert-base-uncased@v2");
-    assert!(code == 4 && message.contains("a version of a model"), "{message}");
+    assert!(code == 4 && message.contains("no such version of the model"), "{message}");
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 mod bad_servers;
 mod cache;
+mod data_sets;
 mod download;
 
 use std::time::Duration;

@@ -9,6 +9,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use bert_hub::name_of_cached;
 use bert_storage::checksummed_json::MAX_BYTES;
 use bert_storage::{is_url, objects, on_disk, shown, size, with_lower_scheme};
 use glob::{MatchOptions, Pattern};
@@ -215,7 +216,12 @@ fn has_name_with_comma(folder: &str) -> bool {
 /// Returns the first file that is named more than once, if any.
 pub fn first_duplicate(files: &[PathBuf]) -> Option<&PathBuf> {
     let mut seen = HashSet::new();
-    files.iter().find(|file| !seen.insert(fs::canonicalize(file).unwrap_or_else(|_| file.to_path_buf())))
+    // In the cache of the Hub, files with the same content are links to one file.
+    let real = |file: &PathBuf| match name_of_cached(file) {
+        Some(name) => name.into(),
+        None => fs::canonicalize(file).unwrap_or_else(|_| file.clone()),
+    };
+    files.iter().find(|file| !seen.insert(real(file)))
 }
 
 /// Rejects an output inside an input folder, and an output folder that contains an input: a later command would read

@@ -16,7 +16,8 @@ use crate::process::threads::ThreadArgs;
 #[derive(Parser, Debug)]
 pub struct Args {
     /// Folder or URL given to the parts as --output.
-    data: PathBuf,
+    #[arg(value_name = "DATA")]
+    parts: PathBuf,
 
     /// The --scratch of the parts; the tokenized text in it is removed. Required if the output is a URL.
     #[arg(long, value_name = "DIR")]
@@ -40,7 +41,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     args.threads.start_pool();
     let mut progress = Progress::new("merge", 0, args.print.quiet);
     let scratch = args.scratch.as_deref();
-    let manifest = bert_data::merge_with_scratch(&args.data, scratch, &mut |at| progress.set_shards(at))?;
+    let manifest = bert_data::merge_with_scratch(&args.parts, scratch, &mut |at| progress.set_shards(at))?;
     drop(progress);
-    show_in(args.format, &manifest, &args.data, args.print.json)
+    show_in(args.format, &manifest, &args.parts, args.print.json)
 }

@@ -1,0 +1,85 @@
+//! Data sets of the Hugging Face Hub on the command line: `hf://datasets/OWNER/NAME[@REVISION]/PATH`.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::path::PathBuf;
+
+use bert_hub::{DataName, Hub, name_of_cached};
+use bert_text::split_lists;
+use clap::error::ErrorKind;
+use clap::{ArgMatches, Command};
+
+use crate::options::command_line::with_value;
+use crate::output::download::with_download;
+
+/// The options that name files to read. No other option may name a data set: its files in the cache would be changed.
+const READ: [&str; 10] = [
+    "input",
+    "data",
+    "folder",
+    "train_file",
+    "dev_file",
+    "test_file",
+    "predict",
+    "eval_data",
+    "forgetting_data",
+    "initialization_data",
+];
+
+/// Downloads the data sets that the options of a command line name, and returns the line with their paths in the cache. A
+/// line with a usage error is returned as it is.
+///
+/// # Errors
+/// A usage error for a data set in another option; the errors of [`Hub::data`].
+pub fn with_local_data(command: &Command, line: Vec<OsString>) -> anyhow::Result<Vec<OsString>> {
+    if !line.iter().any(|argument| argument.to_string_lossy().to_lowercase().contains("hf://")) {
+        return Ok(line);
+    }
+    let Ok(matches) = command.clone().try_get_matches_from(&line) else { return Ok(line) };
+    let mut matches = &matches;
+    while let Some((_, inner)) = matches.subcommand() {
+        matches = inner;
+    }
+    let quiet = matches.try_get_one::<bool>("quiet").is_ok_and(|quiet| quiet == Some(&true));
+    let mut local = BTreeMap::new();
+    for (option, value) in values(matches) {
+        let names = if option == "input" { split_lists(&[value.into()]) } else { vec![value.into()] };
+        // `bert launch` passes its command on.
+        if option == "command" || !names.iter().any(|name| is_data_name(name.as_os_str())) {
+            continue;
+        }
+        if !READ.contains(&option) {
+            let reason = format!(
+                "--{}: {}: this option takes no data set of the Hub; a model is named OWNER/MODEL",
+                option.replace('_', "-"),
+                value.to_string_lossy()
+            );
+            return Err(command.clone().error(ErrorKind::ValueValidation, reason).into());
+        }
+        let paths = names.into_iter().map(|name| local_path(name, quiet)).collect::<Result<Vec<_>, _>>()?;
+        local.insert(value, paths.join(OsStr::new(",")));
+    }
+    let in_cache = |value: &OsStr| local.get(value).map_or_else(|| value.to_owned(), OsString::clone);
+    Ok(line.iter().map(|argument| with_value(argument, in_cache)).collect())
+}
+
+/// Returns the given options with their values, as they are on the command line.
+fn values(matches: &ArgMatches) -> impl Iterator<Item = (&str, &OsStr)> {
+    matches.ids().flat_map(|id| {
+        let given = matches.try_get_raw(id.as_str()).ok().flatten().into_iter().flatten();
+        given.map(|value| (id.as_str(), value))
+    })
+}
+
+fn is_data_name(text: &OsStr) -> bool {
+    text.to_str().is_some_and(DataName::begins)
+}
+
+/// Returns the path in the cache of files of the Hub; other paths are returned as they are.
+fn local_path(path: PathBuf, quiet: bool) -> Result<OsString, bert_hub::Error> {
+    let Some(text) = path.to_str().filter(|text| DataName::begins(text)) else { return Ok(path.into()) };
+    let name = DataName::parse(text)?;
+    let hub = Hub::from_environment()?;
+    let pinned = |path: &PathBuf| name_of_cached(path).unwrap_or_default();
+    Ok(with_download(quiet, pinned, |on_event| hub.data(&name, on_event))?.into())
+}
