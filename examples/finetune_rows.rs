@@ -23,7 +23,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         .with_learning_rate(Choices::Single(1e-3))
         .with_max_seq_length(16);
     let all = TrainingRows { train: &train, dev: &dev };
-    let report = finetune_rows(&config, all, false, &StopFlag::default(), &mut |_| {})?;
+    let report = finetune_rows(&config, all, Resume::No, &StopFlag::default(), &mut |_| {})?;
     println!("{} rows to train on, {} of dev", train.len(), dev.len());
     for metric in &report.dev.metrics {
         println!("{}: {:.3}", metric.metric, metric.statistics.mean);

@@ -28,7 +28,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         .with_train_batch_size(Choices::Single(4))
         .with_learning_rate(Choices::Single(1e-3))
         .with_max_seq_length(16);
-    let report = finetune(&config, false, &StopFlag::default(), &mut |_| {})?;
+    let report = finetune(&config, Resume::No, &StopFlag::default(), &mut |_| {})?;
     for metric in &report.dev.metrics {
         let figures = &metric.statistics;
         println!(

@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use bert::model::{BertInput, BertModel, BertStates, LoadPolicy, load_pretrained};
+use bert::model::BertStates;
 use bert::prelude::*;
 use bert_kernels::Compute;
 use bert_kernels::layer_norm::layer_norm;

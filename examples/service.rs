@@ -14,7 +14,6 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::routing::post;
 use axum::{Json, Router};
-use bert::inference::builtin_model;
 use bert::inference::{Error, ModelOptions};
 use bert::prelude::{Classifier, Example, Extractor, resolve_model_folder};
 use serde_json::{Value, json};
@@ -38,7 +37,7 @@ type Queue = mpsc::Sender<Job>;
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut folders = std::env::args_os().skip(1).map(PathBuf::from);
-    let model = folders.next().unwrap_or_else(|| builtin_model::NAME.into());
+    let model = folders.next().unwrap_or_else(|| "tiny-en".into());
     let mut service = Router::new().route("/embed", post(answer).with_state(embedder(&model)?));
     if let Some(folder) = folders.next() {
         service = service.route("/classify", post(answer).with_state(classifier(&folder)?));

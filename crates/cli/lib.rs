@@ -70,57 +70,39 @@ pub use bert_translation as translation;
 /// The types and functions that most programs need, in the order in which data passes through them.
 pub mod prelude {
     #[doc(no_inline)]
-    pub use bert_data::{BuildConfig, DataSet, Layout, PartialSettings, StoredRows, build, write_documents};
-    #[doc(no_inline)]
-    pub use bert_data::{VocabConfig, train_vocabulary};
+    pub use bert_data::{
+        BuildConfig, DataSet, Layout, PartialSettings, StoredRows, VocabConfig, build, train_vocabulary,
+        write_documents,
+    };
     #[doc(no_inline)]
     pub use bert_finetuning::{
         Choices, FinetuneConfig, FinetuneReport, Seeds, TableArgs, TrainingRows, finetune, finetune_rows,
     };
     #[doc(no_inline)]
-    pub use bert_inference::MaskFiller;
-    #[doc(no_inline)]
-    pub use bert_inference::ModelTokenizer;
-    #[doc(no_inline)]
-    pub use bert_inference::resolve_model_folder;
-    #[doc(no_inline)]
     pub use bert_inference::{
-        Answer, Attention, AttentionOptions, Classifier, Extractor, LineFeatures, ModelFiles, ModelOptions,
-        Predictor,
+        Answer, Answerer, Attention, AttentionOptions, Classifier, DeviceName, Extractor, LineFeatures,
+        MaskFiller, MemoryModel, ModelFiles, ModelOptions, ModelTokenizer, Pooling, Predictor, StopFlag,
+        Tagger, resolve_model_folder,
     };
     #[doc(no_inline)]
-    pub use bert_inference::{DeviceName, StopFlag};
-    #[doc(no_inline)]
-    pub use bert_model::{Architecture, BertConfig, BertForPreTraining, LossNormalizer, Preset};
+    pub use bert_model::{
+        Architecture, BertConfig, BertForPreTraining, BertInput, BertModel, LoadPolicy, LossNormalizer, Mode,
+        Preset, load_pretrained, save_pretrained,
+    };
     #[doc(no_inline)]
     pub use bert_reports::{Export, export, export_fresh};
     #[doc(no_inline)]
     pub use bert_storage::write_atomic;
     #[doc(no_inline)]
     pub use bert_task_files::TextRow;
-
     #[doc(no_inline)]
     pub use bert_tasks::Example;
     #[doc(no_inline)]
-    pub use bert_training::Optimizer;
-    #[doc(no_inline)]
-    pub use bert_training::OptimizerConfig;
-    #[doc(no_inline)]
-    pub use bert_training::PretrainConfig;
-    #[doc(no_inline)]
-    pub use bert_training::PretrainEvent;
-    #[doc(no_inline)]
-    pub use bert_training::pretrain;
-    #[doc(no_inline)]
-    pub use bert_training::{DataLoader, PretrainingBatch};
-    #[doc(no_inline)]
-    pub use bert_training::{Evaluation, evaluate};
-    #[doc(no_inline)]
-    pub use bert_training::{FreshWeights, InitializationChoice};
-    #[doc(no_inline)]
-    pub use bert_training::{MicroBatchLoss, StepId, train_step};
-    #[doc(no_inline)]
-    pub use bert_training::{Schedule, ScheduleKind};
+    pub use bert_training::{
+        DataLoader, Evaluation, FreshWeights, InitializationChoice, MicroBatchLoss, Optimizer,
+        OptimizerConfig, PretrainConfig, PretrainEvent, PretrainingBatch, Resume, Schedule, ScheduleKind,
+        StepId, evaluate, pretrain, train_step,
+    };
 }
 
 #[doc(hidden)]

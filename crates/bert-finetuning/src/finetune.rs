@@ -11,7 +11,7 @@ use bert_storage::Locate;
 use bert_tasks::Kind;
 use bert_training::device_check::{CheckShape, check_before_first_step};
 use bert_training::device_selection::{SelectedDevice, select_device};
-use bert_training::{ChosenDefault, Error, RunProblem};
+use bert_training::{ChosenDefault, Error, Resume, RunProblem};
 use serde_json::Value;
 
 use crate::config::FinetuneConfig;
@@ -40,11 +40,11 @@ use crate::setup::{BaseCheckpoint, Setup, with_length};
 /// See [`Error`].
 pub fn finetune(
     config: &FinetuneConfig,
-    resume: bool,
+    resume: Resume,
     stop: &StopFlag,
     on_event: &mut dyn FnMut(FinetuneEvent),
 ) -> Result<FinetuneReport, Error> {
-    with_task(config, Source::Files, Action::Train { resume, stop }, on_event)
+    with_task(config, Source::Files, Action::Train { resume: resume == Resume::Yes, stop }, on_event)
 }
 
 /// Checks that the finished fine-tuning in the output folder has this configuration and the same weights and data, and

@@ -8,7 +8,7 @@ use crate::events::FinetuneEvent;
 use crate::finetune::{Action, Source, with_task};
 use crate::output::report::FinetuneReport;
 use bert_inference::StopFlag;
-use bert_training::{Error, check};
+use bert_training::{Error, Resume, check};
 
 /// The value of `data` in the report of a fine-tuning on rows.
 const IN_MEMORY: &str = "(rows in memory)";
@@ -24,7 +24,7 @@ const IN_MEMORY: &str = "(rows in memory)";
 pub fn finetune_rows(
     config: &FinetuneConfig,
     rows: TrainingRows<'_>,
-    resume: bool,
+    resume: Resume,
     stop: &StopFlag,
     on_event: &mut dyn FnMut(FinetuneEvent),
 ) -> Result<FinetuneReport, Error> {
@@ -44,5 +44,5 @@ pub fn finetune_rows(
     let is_pair = rows.train.first().is_some_and(|row| row.second.is_some());
     let columns: &[&str] = if is_pair { &["text", "second", "label"] } else { &["text", "label"] };
     config.table.columns = columns.iter().map(|&name| name.to_string()).collect();
-    with_task(&config, Source::Rows(rows), Action::Train { resume, stop }, on_event)
+    with_task(&config, Source::Rows(rows), Action::Train { resume: resume == Resume::Yes, stop }, on_event)
 }

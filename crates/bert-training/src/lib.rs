@@ -93,7 +93,7 @@ pub use crate::pretrain::events::{PretrainEvent, PretrainOutcome, StepMetrics, S
 pub use crate::pretrain::time_budget::Budget;
 pub use crate::pretrain::work::Work;
 pub use crate::pretrain::{PretrainEstimate, dry_run, pretrain, pretrain_on};
-pub use crate::run_dir::training_run::TrainingRun;
+pub use crate::run_dir::training_run::{Resume, TrainingRun};
 pub use crate::step::device_check::DeviceCheck;
 pub use crate::step::divergence::{Divergence, Rise};
 pub use crate::step::pretraining_loss::pretraining_objective;

@@ -36,7 +36,7 @@ use crate::run::training::Training;
 use crate::setup::{BaseCheckpoint, Setup, with_length};
 use bert_inference::json_file::exists;
 use bert_inference::{Resolved, StopFlag};
-use bert_training::{Error, RunProblem};
+use bert_training::{Error, Resume, RunProblem};
 
 /// A task of a multi-task training: one that classifies or scores a text or a pair.
 type ClassificationTask<'a> = Classification<'a, BertForSequenceClassification>;
@@ -76,10 +76,11 @@ impl fmt::Display for MultitaskReport {
 /// See [`Error`].
 pub fn multitask(
     config: &MultitaskConfig,
-    resume: bool,
+    resume: Resume,
     stop: &StopFlag,
     on_event: &mut dyn FnMut(FinetuneEvent),
 ) -> Result<MultitaskReport, Error> {
+    let resume = resume == Resume::Yes;
     config.check()?;
     let MultitaskConfig { tasks, sampling, temperature, output } = config;
     let configs = resolved_tasks(tasks, on_event)?;

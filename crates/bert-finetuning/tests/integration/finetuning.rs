@@ -8,7 +8,7 @@ use bert_finetuning::{
     FinetuneConfig, FinetuneEvent, FinetuneReport, MultitaskConfig, Sampling, finetune, multitask,
 };
 use bert_inference::StopFlag;
-use bert_training::Error;
+use bert_training::{Error, Resume};
 use clap::{Args, Command, FromArgMatches};
 use serde_json::{Value, json};
 
@@ -75,13 +75,13 @@ fn stop_during_an_evaluation_leaves_it_to_the_resumed_run() {
         [("dev", &[][..]), ("held-out", &["--holdout", "0.2"]), ("patient", &["--patience", "1"])]
     {
         let whole = config(&world, &format!("{name}-whole"), more);
-        let whole_report = finetune(&whole, false, &StopFlag::new(), &mut |_| {}).unwrap();
+        let whole_report = finetune(&whole, Resume::No, &StopFlag::new(), &mut |_| {}).unwrap();
         let steps = whole_report.runs[0].history.last().unwrap().step;
         let cut = config(&world, &format!("{name}-cut"), more);
         for (at, epoch) in whole_report.runs[0].history.iter().enumerate() {
             let stop = StopFlag::new();
             let mut evaluated = 0;
-            let result = finetune(&cut, at > 0, &stop, &mut |event| match event {
+            let result = finetune(&cut, (at > 0).into(), &stop, &mut |event| match event {
                 FinetuneEvent::Step { step, .. } if step == epoch.step => stop.request(SIGTERM),
                 FinetuneEvent::Evaluated { .. } => evaluated += 1,
                 _ => {}
@@ -93,7 +93,7 @@ fn stop_during_an_evaluation_leaves_it_to_the_resumed_run() {
             // The evaluation owed by the run before, but not the one that was stopped.
             assert_eq!(evaluated, usize::from(at > 0), "{name}, epoch {at} of {steps} steps");
         }
-        let report = finetune(&cut, true, &StopFlag::new(), &mut |_| {}).unwrap();
+        let report = finetune(&cut, Resume::Yes, &StopFlag::new(), &mut |_| {}).unwrap();
         assert_eq!(results(&report), results(&whole_report), "{name}");
         assert_eq!(model(&world, &format!("{name}-cut")), model(&world, &format!("{name}-whole")), "{name}");
     }
@@ -103,19 +103,19 @@ fn stop_during_an_evaluation_leaves_it_to_the_resumed_run() {
 fn stop_before_the_last_scores_is_resumed() {
     let world = world();
     let more = ["--holdout", "0.2"];
-    let whole = finetune(&config(&world, "whole", &more), false, &StopFlag::new(), &mut |_| {}).unwrap();
+    let whole = finetune(&config(&world, "whole", &more), Resume::No, &StopFlag::new(), &mut |_| {}).unwrap();
     let steps = whole.runs[0].history.last().unwrap().epoch;
     let cut = config(&world, "cut", &more);
     for resume in [false, true] {
         let stop = StopFlag::new();
-        let result = finetune(&cut, resume, &stop, &mut |event| match event {
+        let result = finetune(&cut, resume.into(), &stop, &mut |event| match event {
             FinetuneEvent::Evaluated { epoch, .. } if epoch == steps => stop.request(SIGTERM),
             FinetuneEvent::Resumed { .. } => stop.request(SIGTERM),
             _ => {}
         });
         assert!(matches!(result, Err(Error::Stopped { .. })), "resume {resume}");
     }
-    let report = finetune(&cut, true, &StopFlag::new(), &mut |_| {}).unwrap();
+    let report = finetune(&cut, Resume::Yes, &StopFlag::new(), &mut |_| {}).unwrap();
     assert_eq!(results(&report), results(&whole));
     assert_eq!(model(&world, "cut"), model(&world, "whole"));
 }
@@ -135,18 +135,18 @@ fn stop_during_an_evaluation_of_several_tasks_is_resumed() {
             output: world.at(output),
         }
     };
-    let whole = multitask(&several("whole"), false, &StopFlag::new(), &mut |_| {}).unwrap();
+    let whole = multitask(&several("whole"), Resume::No, &StopFlag::new(), &mut |_| {}).unwrap();
     let stop = StopFlag::new();
     let mut evaluated = 0;
     // The last step is the end of an epoch.
-    let result = multitask(&several("cut"), false, &stop, &mut |event| match event {
+    let result = multitask(&several("cut"), Resume::No, &stop, &mut |event| match event {
         FinetuneEvent::Step { step, steps, .. } if step == steps => stop.request(SIGTERM),
         FinetuneEvent::TasksEvaluated { .. } => evaluated += 1,
         _ => {}
     });
     assert!(matches!(result, Err(Error::Stopped { .. })));
     assert_eq!(evaluated + 1, whole.epochs.len());
-    let report = multitask(&several("cut"), true, &StopFlag::new(), &mut |_| {}).unwrap();
+    let report = multitask(&several("cut"), Resume::Yes, &StopFlag::new(), &mut |_| {}).unwrap();
     assert_eq!(json!(report), json!(whole));
     for task in ["rte", "mrpc"] {
         let model = |output: &str| model(&world, Path::new(output).join(task).to_str().unwrap());
@@ -160,7 +160,7 @@ fn micro_batches_have_the_masks_of_the_batch() {
     let losses = |parts: &str| {
         let config = config(&world, parts, &["--gradient-accumulation-steps", parts]);
         let mut losses = Vec::new();
-        finetune(&config, false, &StopFlag::new(), &mut |event| {
+        finetune(&config, Resume::No, &StopFlag::new(), &mut |event| {
             if let FinetuneEvent::Step { loss, .. } = event {
                 losses.push(loss);
             }
@@ -187,7 +187,7 @@ fn dev_examples_of_the_training_set_are_found() {
     let train = rows("train.tsv");
     let report = |dev: &str, output: &str, more: &[&str]| {
         fs::write(rte.join("dev.tsv"), dev).unwrap();
-        finetune(&config(&world, output, more), false, &StopFlag::new(), &mut |_| {})
+        finetune(&config(&world, output, more), Resume::No, &StopFlag::new(), &mut |_| {})
     };
     // Half of dev, and then all of it, is in train.
     let half: Vec<&str> = train.lines().take(7).collect();

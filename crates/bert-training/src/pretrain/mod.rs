@@ -38,6 +38,7 @@ use crate::pretrain::measurement::steps_for_budget::measure_length;
 use crate::pretrain::run::open::{OpenRun, RunStart, open_run};
 use crate::pretrain::run_settings::{RunSettings, check_output};
 use crate::pretrain::step_runner::StepRunner;
+use crate::run_dir::training_run::Resume;
 
 /// Starts or continues a pre-training run.
 ///
@@ -45,7 +46,7 @@ use crate::pretrain::step_runner::StepRunner;
 /// See [`Error`]; [`Error::Stopped`] after a clean stop with a checkpoint.
 pub fn pretrain(
     config: &PretrainConfig,
-    resume: bool,
+    resume: Resume,
     stop: &StopFlag,
     on_event: &mut dyn FnMut(PretrainEvent),
 ) -> Result<PretrainOutcome, Error> {
@@ -59,7 +60,7 @@ pub fn pretrain(
 pub fn pretrain_on(
     files: &dyn FileSystem,
     config: &PretrainConfig,
-    resume: bool,
+    resume: Resume,
     stop: &StopFlag,
     on_event: &mut dyn FnMut(PretrainEvent),
 ) -> Result<PretrainOutcome, Error> {
@@ -75,10 +76,11 @@ pub fn pretrain_in(
     files: &dyn FileSystem,
     config: &PretrainConfig,
     group: &mut Group,
-    resume: bool,
+    resume: Resume,
     stop: &StopFlag,
     on_event: &mut dyn FnMut(PretrainEvent),
 ) -> Result<PretrainOutcome, Error> {
+    let resume = resume == Resume::Yes;
     let is_first = group.is_first();
     let on_event = &mut |event| {
         if is_first || matches!(event, PretrainEvent::Step { .. }) {

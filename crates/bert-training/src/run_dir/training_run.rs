@@ -24,6 +24,21 @@ use crate::run_dir::identity::{RUN, compare};
 use crate::run_dir::incomplete_output::is_visible;
 use crate::run_dir::metrics_log::MetricsLog;
 
+/// Whether a run starts in a new folder or continues in its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Resume {
+    /// The output folder is new or empty.
+    No,
+    /// The run in the output folder continues, bit for bit as if it had not been stopped.
+    Yes,
+}
+
+impl From<bool> for Resume {
+    fn from(resume: bool) -> Self {
+        if resume { Self::Yes } else { Self::No }
+    }
+}
+
 /// An open run. No other process can open it until this value is dropped.
 pub struct TrainingRun {
     folder: StagedFolder<'static>,
@@ -43,7 +58,13 @@ impl TrainingRun {
     /// # Errors
     /// When the folder has other files, is in use, or has a run and `resume` is off; [`Error::RunDiffers`] when the run
     /// has another identity; with `resume`, when the folder does not exist or all its checkpoints are corrupt.
-    pub fn open(path: &Path, resume: bool, identity: Value, config: &impl Serialize) -> Result<Self, Error> {
+    pub fn open(
+        path: &Path,
+        resume: Resume,
+        identity: Value,
+        config: &impl Serialize,
+    ) -> Result<Self, Error> {
+        let resume = resume == Resume::Yes;
         let folder = StagedFolder::new(&Disk, path);
         check_free(&folder, resume)?;
         folder.create()?;

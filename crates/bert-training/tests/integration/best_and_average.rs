@@ -8,7 +8,7 @@ use bert_inference::StopFlag;
 use bert_inference::checkpoint::CheckpointFolder;
 use bert_model::read_safetensors;
 use bert_testing::disks::Faulty;
-use bert_training::{EvaluationRecord, PretrainEvent, pretrain_on};
+use bert_training::{EvaluationRecord, PretrainEvent, Resume, pretrain_on};
 
 use crate::world::{World, run_to_end, run_until};
 
@@ -47,12 +47,13 @@ fn average_model_is_the_mean_of_checkpoints() {
     let config = world.config("run", &FLAGS);
     // A checkpoint requested by a signal is not part of the average, and does not displace another one.
     run_until(&config, false, 9);
-    let outcome = pretrain_on(&Faulty::never(), &config, true, &StopFlag::new(), &mut |event| match event {
-        PretrainEvent::Averaged { steps, .. } => assert_eq!(steps, [6, 8, 10]),
-        PretrainEvent::Warning(text) => panic!("{text}"),
-        _ => {}
-    })
-    .unwrap();
+    let outcome =
+        pretrain_on(&Faulty::never(), &config, Resume::Yes, &StopFlag::new(), &mut |event| match event {
+            PretrainEvent::Averaged { steps, .. } => assert_eq!(steps, [6, 8, 10]),
+            PretrainEvent::Warning(text) => panic!("{text}"),
+            _ => {}
+        })
+        .unwrap();
     let checkpoints = CheckpointFolder::in_run(&config.output);
     assert_eq!(checkpoints.steps().unwrap(), [6, 8, 10]);
     let parts =

@@ -8,7 +8,7 @@ use bert_inference::checkpoint::CheckpointFolder;
 use bert_inference::{FolderProblem, StopFlag};
 use bert_storage::{FileSystem, Located};
 use bert_testing::disks::{Fault, Faulty, PowerCut, Survival};
-use bert_training::{Error, PretrainConfig, PretrainEvent, pretrain_on};
+use bert_training::{Error, PretrainConfig, PretrainEvent, Resume, pretrain_on};
 
 use crate::world::{World, run_to_end};
 
@@ -25,7 +25,7 @@ fn attempt(files: &dyn FileSystem, config: &PretrainConfig, resume: bool) -> Res
             panic!("a fault left a checkpoint that looks whole and is not: {text}");
         }
     };
-    pretrain_on(files, config, resume, &StopFlag::new(), &mut panic_on_warning).map(drop)
+    pretrain_on(files, config, resume.into(), &StopFlag::new(), &mut panic_on_warning).map(drop)
 }
 
 /// Runs again, as a user would: with `--resume` if the folder exists.
@@ -142,7 +142,7 @@ fn power_cut_loses_no_committed_checkpoint() {
         let config = world.config("cut/run", &SHORT);
         let files = PowerCut::over(&world.at("cut"), cut).unwrap();
         let mut saved = 0;
-        let result = pretrain_on(&files, &config, false, &StopFlag::new(), &mut |event| {
+        let result = pretrain_on(&files, &config, Resume::No, &StopFlag::new(), &mut |event| {
             if let PretrainEvent::Saved { step, .. } = event {
                 saved = step;
             }

@@ -8,7 +8,7 @@ use bert_inference::StopFlag;
 use bert_inference::checkpoint::{CheckpointFolder, verify};
 use bert_random::{Domain, Random, Stream};
 use bert_testing::disks::Faulty;
-use bert_training::{DataLoader, Error, PretrainConfig, pretrain_on};
+use bert_training::{DataLoader, Error, PretrainConfig, Resume, pretrain_on};
 
 use crate::world::{World, run_to_end};
 
@@ -135,7 +135,7 @@ fn flips_in_run_json_are_found() {
     let config = PretrainConfig { eval_data: None, ..config };
     run_to_end(&config, false);
     let path = world.at("run/run.json");
-    let resume = || pretrain_on(&Faulty::never(), &config, true, &StopFlag::new(), &mut |_| {});
+    let resume = || pretrain_on(&Faulty::never(), &config, Resume::Yes, &StopFlag::new(), &mut |_| {});
     resume().unwrap();
     let look = |what: &str| {
         let error = resume().expect_err(what);

@@ -5,7 +5,8 @@ use std::fs;
 use bert_inference::StopFlag;
 use bert_inference::checkpoint::TrainerState;
 use bert_training::{
-    Error, EvaluationRecord, PretrainConfig, PretrainEvent, RunFile, StepMetrics, TrainingData, pretrain,
+    Error, EvaluationRecord, PretrainConfig, PretrainEvent, Resume, RunFile, StepMetrics, TrainingData,
+    pretrain,
 };
 
 use crate::world::{World, run_to_end};
@@ -13,7 +14,7 @@ use crate::world::{World, run_to_end};
 /// Starts a run; returns its warnings and its error.
 fn start(config: &PretrainConfig) -> (Vec<String>, Result<(), Error>) {
     let mut warnings = Vec::new();
-    let result = pretrain(config, false, &StopFlag::new(), &mut |event| {
+    let result = pretrain(config, Resume::No, &StopFlag::new(), &mut |event| {
         if let PretrainEvent::Warning(text) = event {
             warnings.push(text);
         }

@@ -46,11 +46,12 @@ fn run_on(
                 let mut group = Group::new(transport, timeout, |_| {});
                 let stop = StopFlag::new();
                 let config = &configs[rank % configs.len()];
-                let result = pretrain_in(&Faulty::never(), config, &mut group, resume, &stop, &mut |event| {
-                    if let PretrainEvent::Step { metrics, .. } = event {
-                        on_step(rank, metrics.step, &stop);
-                    }
-                });
+                let result =
+                    pretrain_in(&Faulty::never(), config, &mut group, resume.into(), &stop, &mut |event| {
+                        if let PretrainEvent::Step { metrics, .. } = event {
+                            on_step(rank, metrics.step, &stop);
+                        }
+                    });
                 result.map(|outcome| outcome.steps)
             })
         });

@@ -5,7 +5,9 @@ use std::fs;
 
 use bert_inference::StopFlag;
 use bert_testing::disks::Faulty;
-use bert_training::{CountingEvent, DataLoader, Error, PretrainConfig, PretrainEvent, pretrain, pretrain_on};
+use bert_training::{
+    CountingEvent, DataLoader, Error, PretrainConfig, PretrainEvent, Resume, pretrain, pretrain_on,
+};
 
 use crate::world::{World, assert_same, run_to_end, run_until};
 
@@ -27,7 +29,7 @@ fn resume_after_any_step_is_bit_identical() {
 fn stopped_at(config: &PretrainConfig, resume: bool, is_it: fn(&PretrainEvent) -> bool) -> u64 {
     let stop = StopFlag::new();
     let flag = stop.clone();
-    let result = pretrain_on(&Faulty::never(), config, resume, &stop, &mut |event| {
+    let result = pretrain_on(&Faulty::never(), config, resume.into(), &stop, &mut |event| {
         if is_it(&event) {
             flag.request(15);
         }
@@ -67,7 +69,7 @@ fn existing_output_is_rejected_first() {
     let mut named = world.config("run", &[]);
     named.data = world.at("no-such-data").into();
     for config in [world.config("run", &[]), budget, named] {
-        let result = pretrain(&config, false, &StopFlag::new(), &mut |event| panic!("{event:?}"));
+        let result = pretrain(&config, Resume::No, &StopFlag::new(), &mut |event| panic!("{event:?}"));
         assert!(result.unwrap_err().to_string().contains("already holds a run"));
     }
 }
@@ -79,7 +81,7 @@ fn budget_counts_the_text_once() {
     (config.steps, config.budget) = (None, Some("40s".parse().unwrap()));
     let stop = StopFlag::new();
     let mut counted = 0;
-    let result = pretrain_on(&Faulty::never(), &config, false, &stop, &mut |event| match event {
+    let result = pretrain_on(&Faulty::never(), &config, Resume::No, &stop, &mut |event| match event {
         PretrainEvent::Counting(CountingEvent::Progress(1.0) | CountingEvent::Reused) => counted += 1,
         PretrainEvent::Step { .. } => stop.request(15),
         _ => {}
@@ -101,7 +103,7 @@ fn resume_reports_other_held_out_data() {
         config
     };
     run_until(&world.config("run", &["--keep-best"]), false, 5);
-    let best = |config: &PretrainConfig| pretrain(config, true, &StopFlag::new(), &mut |_| {});
+    let best = |config: &PretrainConfig| pretrain(config, Resume::Yes, &StopFlag::new(), &mut |_| {});
     match best(&with_other(&["--keep-best"])) {
         Err(Error::RunDiffers { differences, .. }) => {
             assert!(differences[0].starts_with("held-out data: data was"), "{differences:?}");
@@ -110,7 +112,7 @@ fn resume_reports_other_held_out_data() {
     }
     assert!(best(&world.config("run", &["--keep-best", "--eval-instances", "3"])).is_err());
     let mut warnings = Vec::new();
-    pretrain(&with_other(&[]), true, &StopFlag::new(), &mut |event| {
+    pretrain(&with_other(&[]), Resume::Yes, &StopFlag::new(), &mut |event| {
         if let PretrainEvent::Warning(text) = event {
             warnings.push(text);
         }
@@ -170,7 +172,7 @@ fn newest_valid_checkpoint_is_used() {
     bytes[middle] ^= 1;
     fs::write(&path, bytes).unwrap();
     let mut warnings = Vec::new();
-    pretrain(&config, true, &StopFlag::new(), &mut |event| {
+    pretrain(&config, Resume::Yes, &StopFlag::new(), &mut |event| {
         if let PretrainEvent::Warning(text) = event {
             warnings.push(text);
         }
@@ -230,7 +232,7 @@ fn resume_rejects_another_configuration() {
     let world = World::new(0.1);
     run_until(&world.config("run", &[]), false, 2);
     let changed = world.config("run", &["--seed", "9", "--learning-rate", "2e-3"]);
-    match pretrain(&changed, true, &StopFlag::new(), &mut |_| {}) {
+    match pretrain(&changed, Resume::Yes, &StopFlag::new(), &mut |_| {}) {
         Err(error @ Error::RunDiffers { .. }) => {
             let text = error.to_string();
             assert!(

@@ -4,7 +4,7 @@ use std::fs;
 
 use bert_inference::StopFlag;
 use bert_inference::checkpoint::CheckpointFolder;
-use bert_training::{Error, PretrainConfig, PretrainEvent, pretrain};
+use bert_training::{Error, PretrainConfig, PretrainEvent, Resume, pretrain};
 
 use crate::world::{World, assert_same, run_to_end, run_until};
 
@@ -17,7 +17,7 @@ fn too_many_skipped_steps_stop_the_run() {
     let world = World::new(0.1);
     let config = world.config("run", &[&DIVERGES[..], &["--max-skipped-steps", "3"]].concat());
     let mut warnings = Vec::new();
-    let result = pretrain(&config, false, &StopFlag::new(), &mut |event| {
+    let result = pretrain(&config, Resume::No, &StopFlag::new(), &mut |event| {
         if let PretrainEvent::Warning(text) = event {
             warnings.push(text);
         }
@@ -38,7 +38,7 @@ fn too_many_skipped_steps_stop_the_run() {
     assert_eq!((state.step, state.updates, state.skipped.all), (1, 1, 0));
     // With a maximum of zero, the first non-finite step ends the run.
     let config = world.config("strict", &[&DIVERGES[..], &["--max-skipped-steps", "0"]].concat());
-    match pretrain(&config, false, &StopFlag::new(), &mut |_| {}) {
+    match pretrain(&config, Resume::No, &StopFlag::new(), &mut |_| {}) {
         Err(Error::TooManySkippedSteps { step: 2, skipped: 1, max: 0, .. }) => {}
         other => panic!("{other:?}"),
     }

@@ -108,7 +108,7 @@ impl World {
 /// Runs to the end, on a file system that never waits for the disk.
 pub(crate) fn run_to_end(config: &PretrainConfig, resume: bool) -> Vec<StepMetrics> {
     let mut metrics = Vec::new();
-    pretrain_on(&Faulty::never(), config, resume, &StopFlag::new(), &mut |event| {
+    pretrain_on(&Faulty::never(), config, resume.into(), &StopFlag::new(), &mut |event| {
         if let PretrainEvent::Step { metrics: step, .. } = event {
             metrics.push(step);
         }
@@ -121,7 +121,7 @@ pub(crate) fn run_to_end(config: &PretrainConfig, resume: bool) -> Vec<StepMetri
 pub(crate) fn run_until(config: &PretrainConfig, resume: bool, stop_after: u64) {
     let stop = StopFlag::new();
     let flag = stop.clone();
-    let result = pretrain_on(&Faulty::never(), config, resume, &stop, &mut |event| {
+    let result = pretrain_on(&Faulty::never(), config, resume.into(), &stop, &mut |event| {
         if let PretrainEvent::Step { metrics, .. } = event
             && metrics.step == stop_after
         {

@@ -6,7 +6,7 @@ use bert_inference::{ModelFiles, ModelTokenizer, StopFlag};
 use bert_model::{LoadPolicy, load_named_tensors, read_pretrained_tensors};
 use bert_storage::digest_bytes;
 use bert_training::{
-    Error as TrainerError, MicroBatchLoss, NotFinite, Optimizer, StepId, TrainingRun, train_step,
+    Error as TrainerError, MicroBatchLoss, NotFinite, Optimizer, Resume, StepId, TrainingRun, train_step,
 };
 use burn::module::Module;
 use burn::tensor::Device;
@@ -85,7 +85,7 @@ pub struct TrainOutcome {
 pub fn train(
     config: &TrainConfig,
     bert_folder: Option<&Path>,
-    resume: bool,
+    resume: Resume,
     stop: &StopFlag,
     on_event: &mut dyn FnMut(TrainEvent),
 ) -> Result<TrainOutcome, Error> {

@@ -68,7 +68,7 @@ fn config(folder: &Path, fusion: Fusion, output: &str) -> TrainConfig {
 
 fn run(config: &TrainConfig, resume: bool, stop_after: Option<u64>) -> Result<TrainOutcome, Error> {
     let stop = StopFlag::new();
-    train(config, Some(&config.bert), resume, &stop, &mut |event| match event {
+    train(config, Some(&config.bert), resume.into(), &stop, &mut |event| match event {
         TrainEvent::Step(metrics) if Some(metrics.step) == stop_after => stop.request(2),
         _ => {}
     })

@@ -1,5 +1,6 @@
 //! Estimates the time of a plan from short runs: a step, an evaluation and the preparation of each kind of training.
 
+use bert_training::Resume;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -155,7 +156,7 @@ impl<'a> Estimator<'a> {
             *folder = self.existing(folder);
         }
         let mut clock = Clock::start();
-        finetune(&short, false, self.stop, &mut |event| clock.note(&event))?;
+        finetune(&short, Resume::No, self.stop, &mut |event| clock.note(&event))?;
         Ok(clock.trial(output, examples, batch_size))
     }
 }

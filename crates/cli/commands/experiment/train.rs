@@ -132,7 +132,7 @@ fn run_one(args: &Args, run: &PlannedRun, stop: &StopFlag) -> anyhow::Result<()>
         }
         Work::Together(config) => {
             let mut view = View::new(&config.tasks[0], args.run.print.quiet);
-            multitask(config, resume, stop, &mut |event| view.show(&event))?;
+            multitask(config, resume.into(), stop, &mut |event| view.show(&event))?;
         }
     }
     Ok(())

@@ -20,7 +20,7 @@ use bert_inference::{ComputeArgs, PrecisionChoice, StopFlag};
 use bert_reports::report;
 use bert_storage::{Disk, LOCK, OutputLock, StagedFolder, write_atomic};
 use bert_training::{
-    DataLoader, Evaluation, InitializationChoice, PretrainConfig, PretrainEvent, baselines, pretrain,
+    DataLoader, Evaluation, InitializationChoice, PretrainConfig, PretrainEvent, Resume, baselines, pretrain,
 };
 use clap::Args as ClapArgs;
 
@@ -131,8 +131,8 @@ fn run_stages(args: &Args) -> anyhow::Result<()> {
         None,
     )?;
     progress.begin(Stage::Finetuning);
-    let tuned = finetune(&with_pretraining, false, &stop, &mut |event| progress.finetune(&event))?;
-    let fresh = finetune(&without, false, &stop, &mut |event| progress.finetune(&event))?;
+    let tuned = finetune(&with_pretraining, Resume::No, &stop, &mut |event| progress.finetune(&event))?;
+    let fresh = finetune(&without, Resume::No, &stop, &mut |event| progress.finetune(&event))?;
     progress.begin(Stage::Pages);
     for folder in [PRETRAINED, TUNED] {
         write_own_file(&at(folder).join("report.html"), &report(&at(folder), &[])?.html)?;
@@ -288,7 +288,7 @@ fn pretrain_tiny(
         .with_compute(ComputeArgs::default().with_precision(PrecisionChoice::F32))
         .with_save_every(500);
     let mut evaluations = Vec::new();
-    pretrain(&config, false, stop, &mut |event| {
+    pretrain(&config, Resume::No, stop, &mut |event| {
         if let PretrainEvent::Evaluated { evaluation, .. } = &event {
             evaluations.push(evaluation.clone());
         }

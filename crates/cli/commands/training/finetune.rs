@@ -67,7 +67,7 @@ pub fn run(mut args: Args) -> anyhow::Result<()> {
     let stop = stop_on_signals()?;
     let mut log = RunLog::open(&args.log, &args.config.output, &args.config)?;
     let mut view = View::new(&args.config, args.run.print.quiet);
-    let report = finetune(&args.config, args.run.resume, &stop, &mut |event| {
+    let report = finetune(&args.config, args.run.resume.into(), &stop, &mut |event| {
         log.finetune(&event);
         view.show(&event);
     });
@@ -97,7 +97,7 @@ pub fn tune(
     stop: &StopFlag,
 ) -> anyhow::Result<FinetuneReport> {
     let mut view = View::new(config, quiet);
-    Ok(finetune(config, resume, stop, &mut |event| view.show(&event))?)
+    Ok(finetune(config, resume.into(), stop, &mut |event| view.show(&event))?)
 }
 
 /// Progress display of a fine-tuning.

@@ -87,7 +87,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         return Err(bert_training::Error::output_exists(&args.output, what, hint).into());
     }
     let mut view = View::new(&config.tasks[0], args.run.print.quiet);
-    let report = multitask(&config, args.run.resume, &stop, &mut |event| view.show(&event));
+    let report = multitask(&config, args.run.resume.into(), &stop, &mut |event| view.show(&event));
     drop(view);
     print_table(args.run.print.json, args.format, &report?, ToString::to_string)
 }

@@ -134,7 +134,7 @@ pub fn run(mut args: Args) -> anyhow::Result<()> {
         log.pretrain(&event);
         view.show(event);
     };
-    let outcome = pretrain_in(&Disk, &args.config, &mut group, args.run.resume, &stop, on_event);
+    let outcome = pretrain_in(&Disk, &args.config, &mut group, args.run.resume.into(), &stop, on_event);
     if outcome.is_ok() {
         view.progress.done();
     }

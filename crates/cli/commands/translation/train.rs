@@ -37,7 +37,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let bert = needs_bert.then(|| model_folder(&config.bert)).transpose()?;
     let mut progress = Progress::new("translate", config.steps, args.run.print.quiet);
     let on_event = &mut |event| show(&mut progress, event);
-    let outcome = train(config, bert.as_deref(), args.run.resume, &stop, on_event);
+    let outcome = train(config, bert.as_deref(), args.run.resume.into(), &stop, on_event);
     drop(progress);
     print_result(args.run.print.json, &outcome?, summary)
 }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use bert_inference::checkpoint::OptimizerState;
 use bert_kernels::adamw::Updates;
 use bert_training::{
-    Change, MicroBatchLoss, Optimizer, Parameter, StepId, TrainingRun, UpdateRule, train_step,
+    Change, MicroBatchLoss, Optimizer, Parameter, Resume, StepId, TrainingRun, UpdateRule, train_step,
 };
 use burn::module::{Module, Param};
 use burn::tensor::{Device, Tensor};
@@ -110,9 +110,9 @@ fn lion_resumes_from_a_checkpoint() {
     for number in 0..3 {
         module = step(module, &mut optimizer, number);
     }
-    open(false).save(&module, &optimizer, 3, vec![]).unwrap();
+    open(Resume::No).save(&module, &optimizer, 3, vec![]).unwrap();
     let (_, mut resumed) = start();
-    open(true).restore(&mut resumed, &Device::flex()).unwrap();
+    open(Resume::Yes).restore(&mut resumed, &Device::flex()).unwrap();
     let mut again = module.clone();
     for number in 3..6 {
         module = step(module, &mut optimizer, number);
@@ -123,6 +123,6 @@ fn lion_resumes_from_a_checkpoint() {
     // AdamW has other states.
     let (module, _) = start();
     let mut adamw = Optimizer::new(Default::default(), &module);
-    let error = open(true).restore(&mut adamw, &Device::flex()).unwrap_err().to_string();
+    let error = open(Resume::Yes).restore(&mut adamw, &Device::flex()).unwrap_err().to_string();
     assert!(error.ends_with("unexpected tensor \"momentum.weight\""), "{error}");
 }
