@@ -113,17 +113,17 @@ impl MaskFiller {
     }
 
     /// Returns the model.
-    pub fn model(&self) -> &BertForPreTraining {
+    pub(crate) fn model(&self) -> &BertForPreTraining {
         &self.model
     }
 
     /// Returns the device.
-    pub fn device(&self) -> &Device {
+    pub(crate) fn device(&self) -> &Device {
         &self.device
     }
 
     /// Returns the tokenizer.
-    pub fn text(&self) -> &ModelTokenizer {
+    pub(crate) fn text(&self) -> &ModelTokenizer {
         &self.text
     }
 
