@@ -21,11 +21,6 @@ pub(crate) struct Name {
 }
 
 impl Name {
-    /// Returns the word for the repository.
-    pub(crate) fn noun(&self) -> &'static str {
-        if self.is_data { "data set" } else { "model" }
-    }
-
     /// Returns the version, `main` by default.
     pub(crate) fn revision(&self) -> &str {
         self.revision.as_deref().unwrap_or("main")

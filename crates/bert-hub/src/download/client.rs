@@ -116,7 +116,7 @@ impl<'a> Client<'a> {
             (Some(commit), files) if files.is_some() || is_data => {
                 Ok(Version { commit: commit.to_string(), files: files.unwrap_or_default() })
             }
-            _ => Err(temporary(&url, &format!("the answer does not describe a {}", self.name.noun()))),
+            _ => Err(temporary(&url, &format!("the answer does not describe a {}", noun(is_data)))),
         }
     }
 
@@ -220,7 +220,7 @@ impl<'a> Client<'a> {
         let code = headers.get("x-error-code").and_then(|code| code.to_str().ok()).unwrap_or_default();
         let Settings { endpoint, token, .. } = self.settings;
         let is_data = self.name.is_data;
-        let noun = self.name.noun();
+        let noun = noun(is_data);
         let name = self.name.to_string();
         let refused = |reason| Err(Error::Refused { is_data, name: name.clone(), reason }.into());
         match (status.as_u16(), is_hub) {
@@ -323,6 +323,11 @@ impl<'a> Client<'a> {
             std::thread::sleep(pause);
         }
     }
+}
+
+/// Returns the word for a repository.
+fn noun(is_data: bool) -> &'static str {
+    if is_data { "data set" } else { "model" }
 }
 
 /// Returns the failure of a request that may succeed later.
