@@ -3,6 +3,7 @@
 //! | format | function | file |
 //! |---|---|---|
 //! | GLUE, SICK, SNLI: tab-separated; minBERT: `LABEL \|\|\| TEXT` | [`read_file`] | `glue_tsv.rs` |
+//! | GLUE from the Hugging Face Hub: Parquet | [`read_file`] | `table/hub_glue.rs` |
 //! | SWAG: comma-separated | [`read_file`] | `swag.rs` |
 //! | custom table in CSV, TSV, JSON or Parquet | [`crate::table::describe`], [`read_file`] | `table/` |
 //! | SQuAD: JSON | [`read_questions`] | `squad.rs` |
@@ -38,11 +39,12 @@ use std::path::Path;
 
 use bert_storage::Locate;
 use bert_tasks::{Example, Kind, Split, SplitFile, Task, TaskError, TaskProblem};
+use bert_text::TextFormat;
 
 use crate::glue_tsv::RowReader;
 use crate::lines::{exists, for_each_line};
 use crate::swag::read_swag;
-use crate::table::{find_table, read_table};
+use crate::table::{find_table, hub_files, read_hub_file, read_table};
 
 /// Finds the file of a split in `dir`, or in the task's own folder within it (`dir/RTE`). Official files take
 /// precedence over samples.
@@ -64,8 +66,12 @@ pub fn find_split(task: &Task, dir: &Path, split: Split) -> Result<SplitFile, Ta
     }
     let mut tried = Vec::new();
     let official = spec.file_names(split).map(|name| (name, false));
-    for (name, is_sample) in official.chain(spec.sample_file_name(split).map(|name| (name, true))) {
-        for relative in [name.to_string(), format!("{}/{name}", spec.folder)] {
+    let samples = spec.sample_file_name(split).map(|name| (name, true));
+    let in_folder =
+        |(name, is_sample): (&str, bool)| ([name.to_string(), format!("{}/{name}", spec.folder)], is_sample);
+    let on_hub = spec.file_names(split).filter_map(|name| Some((hub_files(task, name)?, false)));
+    for (names, is_sample) in official.chain(samples).map(in_folder).chain(on_hub) {
+        for relative in names {
             let path = dir.join(&relative);
             if exists(&path)? {
                 return Ok(SplitFile { path, is_sample });
@@ -98,6 +104,9 @@ pub fn read_examples(task: &Task, path: &Path, labels: LabelUse) -> Result<Examp
     }
     if task.spec().choices > 0 {
         return read_swag(task, path, labels);
+    }
+    if TextFormat::from_path(path) == TextFormat::Parquet {
+        return read_hub_file(task, path, labels);
     }
     let mut reader = RowReader::new(task, labels);
     let mut examples = Vec::new();

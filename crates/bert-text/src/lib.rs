@@ -65,6 +65,8 @@ pub use format::document_end;
 #[doc(hidden)]
 pub use forms::joiner;
 #[doc(hidden)]
+pub use parquet::class_names::class_names;
+#[doc(hidden)]
 pub use parquet::open::{Batches, ParquetFile};
 #[doc(hidden)]
 pub use reading::{TEXT_COLUMN, recorded_file_name, recorded_name};

@@ -3,11 +3,13 @@
 //! The training file and the names of its columns define a [`Task`] like the published ones, with the classes or the
 //! range found in the file. The rest of the code treats a table like any other task.
 
+mod hub_glue;
 mod in_memory;
 mod normalize_label;
 mod notes;
 mod rows;
 
+pub(crate) use hub_glue::{hub_files, read_hub_file};
 pub use in_memory::{TableExamples, TextRow, table_examples};
 pub use rows::{TableLabels, column_names};
 

@@ -244,7 +244,8 @@ fn splits_are_found_in_the_task_folder() {
         error.to_string(),
         format!(
             "{}: no dev file of task mnli here (looked for dev_matched.tsv, MNLI/dev_matched.tsv, \
-             dev_sample.tsv, MNLI/dev_sample.tsv)",
+             dev_sample.tsv, MNLI/dev_sample.tsv, validation_matched-00000-of-00001.parquet, \
+             mnli/validation_matched-00000-of-00001.parquet)",
             folder.path().display()
         )
     );

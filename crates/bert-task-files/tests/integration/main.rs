@@ -1,6 +1,7 @@
 //! Reads whole files through the public interface: small ones with the quirks of each format, and the published ones.
 
 mod formats;
+mod hub_glue;
 mod real_data;
 
 use std::path::Path;

@@ -102,7 +102,7 @@ impl TextRows {
     }
 }
 
-fn open(path: &Path, is_read: impl Fn(&str) -> bool) -> Result<ParquetFile> {
+pub(super) fn open(path: &Path, is_read: impl Fn(&str) -> bool) -> Result<ParquetFile> {
     // Checked before opening: opening a pipe without a writer would block forever.
     if !fs::metadata(path).map_err(Error::io("read", path))?.is_file() {
         return Err(InputProblem::NotParquet.located(path).into());

@@ -1,0 +1,56 @@
+//! Reads GLUE in the form of the Hugging Face Hub: Parquet with other names of files and columns, and numbers for classes.
+
+use std::path::Path;
+
+use bert_tasks::{Columns, Example, Kind, Task, TaskError};
+use bert_text::class_names;
+
+use super::examples;
+use super::rows::{RowRules, TableLabels, read_rows};
+use crate::lines::unreadable;
+use crate::missing_label::{ExampleFile, LabelUse};
+
+/// Returns the names on the Hub of an official file, without and with the folder of the task: `MNLI/dev_matched.tsv` is
+/// `mnli/validation_matched-00000-of-00001.parquet`. `None` for tasks outside GLUE.
+pub(crate) fn hub_files(task: &Task, official: &str) -> Option<[String; 2]> {
+    let spec = task.spec();
+    let name = official.strip_suffix(".tsv").filter(|_| !spec.submissions.is_empty())?;
+    let name = name.strip_prefix("dev").map_or(name.to_string(), |rest| format!("validation{rest}"));
+    let name = format!("{name}-00000-of-00001.parquet");
+    let folder = spec.folder.to_lowercase().replace('-', "");
+    Some([name.clone(), format!("{folder}/{name}")])
+}
+
+/// Reads the examples of a file. The numbers of the classes mean the names in the file's metadata.
+///
+/// # Errors
+/// As [`crate::read_examples`].
+pub(crate) fn read_hub_file(
+    task: &Task,
+    path: &Path,
+    label_use: LabelUse,
+) -> Result<ExampleFile<Example>, TaskError> {
+    let spec = task.spec();
+    let columns = |text_a, text_b| Columns { text_a, text_b, label: "label" };
+    let columns = match task {
+        Task::Qnli => columns("question", Some("sentence")),
+        Task::Qqp => columns("question1", Some("question2")),
+        Task::Mnli => columns("premise", Some("hypothesis")),
+        _ if spec.pair => columns("sentence1", Some("sentence2")),
+        _ => columns("sentence", None),
+    };
+    let names = class_names(path, columns.label).map_err(unreadable)?;
+    let numbers: Vec<String> = (0..names.len()).map(|number| number.to_string()).collect();
+    let is_regression = matches!(spec.kind, Kind::Regression { .. });
+    let labels = if is_regression { TableLabels::Scores } else { TableLabels::Classes(&numbers) };
+    let mut file = read_rows(path, RowRules { columns, labels, label_use })?;
+    for label in file.examples.iter_mut().filter_map(|row| row.label.as_mut()) {
+        if let Some(name) = numbers.iter().position(|number| number == label).map(|class| &names[class]) {
+            let class = spec.class_names.iter().position(|known| known == name);
+            *label = class.map_or(name.clone(), |class| spec.labels[class].to_string());
+        }
+    }
+    let ExampleFile { examples: rows, without_label, misplaced } = file;
+    let examples = examples(task, columns, rows, path, label_use.are_read())?;
+    Ok(ExampleFile { examples, without_label, misplaced })
+}
