@@ -130,6 +130,7 @@ fn wrong_names_of_data_have_reasons() {
         (format!("{vocab} {NAME}/text/*.csv"), 3, "there is text/a.txt, text/b.txt, text/deep/"),
         (format!("{vocab} {NAME}@v2/text"), 3, "no such version of the data set"),
         (format!("bert make-vocab --input local/text --output {NAME}/vocab.txt"), 2, "--output: hf://"),
+        (format!("bert merge {NAME}/text"), 2, "takes no data set of the Hub"),
         ("bert fill-mask --checkpoint hf://owner/model 'a [MASK]'".into(), 2, "a model is named OWNER/MODEL"),
     ];
     for (line, code, part) in cases {

@@ -83,3 +83,36 @@ fn local_path(path: PathBuf, quiet: bool) -> Result<OsString, bert_hub::Error> {
     let pinned = |path: &PathBuf| name_of_cached(path).unwrap_or_default();
     Ok(with_download(quiet, pinned, |on_event| hub.data(&name, on_event))?.into())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::commands::bert::programs;
+
+    fn options(command: &Command) -> Vec<String> {
+        let own = command.get_arguments().map(|option| option.get_id().to_string());
+        own.chain(command.get_subcommands().flat_map(options)).collect()
+    }
+
+    #[test]
+    fn every_option_that_reads_exists() {
+        let known: Vec<String> = programs().iter().flat_map(options).collect();
+        for option in READ {
+            assert!(known.iter().any(|name| name == option), "{option}");
+        }
+    }
+
+    #[test]
+    fn other_command_lines_stay_as_they_are() {
+        let command = programs().remove(0);
+        let lines = [
+            "bert predict --input hf.txt",
+            "bert predict --no-such-flag --input hf://datasets/o/n/x",
+            "bert launch --processes 2 -- pretrain --data hf://datasets/o/n/x",
+        ];
+        for line in lines {
+            let line: Vec<OsString> = line.split(' ').map(OsString::from).collect();
+            assert_eq!(with_local_data(&command, line.clone()).unwrap(), line);
+        }
+    }
+}
