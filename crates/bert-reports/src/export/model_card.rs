@@ -1,6 +1,6 @@
 //! Collects the model card of an exported folder: scores, text, usage, limits and settings.
 //!
-//! It describes a run by the settings that identify the run (`run.json`, [`bert_training::pretrain::run_folder`]), its
+//! It describes a run by the settings that identify the run (`run.json`), its
 //! evaluation at the exported step, and the manifest of its data if the folder still has the same data.
 
 use std::path::{Path, PathBuf};

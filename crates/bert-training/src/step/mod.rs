@@ -98,8 +98,7 @@ fn dropout_mode(id: StepId, micro_batch: u64) -> Mode {
 /// ```
 /// use bert_inference::DeviceName;
 /// use bert_model::{Architecture, BertConfig, BertInput, BertModel, Preset};
-/// use bert_training::optimizer::{Optimizer, OptimizerConfig};
-/// use bert_training::step::{MicroBatchLoss, StepId, train_step};
+/// use bert_training::{MicroBatchLoss, Optimizer, OptimizerConfig, StepId, train_step};
 /// use burn::tensor::{Int, Tensor};
 ///
 /// let device = DeviceName::Flex.open()?.autodiff();
