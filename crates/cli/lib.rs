@@ -14,12 +14,12 @@
 //! # Ok::<(), bert::inference::Error>(())
 //! ```
 //!
-//! The libraries print nothing and do not exit the process. [`data`], [`model`], [`tasks`], [`training`], [`finetuning`], [`inference`] and [`reports`] have the whole
-//! interface and a tour each; the examples in `examples/` are complete programs.
+//! The libraries print nothing and do not exit the process. [`data`], [`model`], [`tasks`], [`training`], [`finetuning`],
+//! [`inference`] and [`reports`] have the whole interface and a tour each; the examples in `examples/` are complete programs.
 //!
-//! The other modules are the programs `make-pretrain-data`, `pretrain`, `finetune` and `bert`.
-//! Each program parses its flags, calls one library function, draws its progress on stderr and prints its result to
-//! stdout (with `--json` as one object). [`process::exit`] has the exit codes.
+//! The package also has the programs `make-pretrain-data`, `pretrain`, `finetune` and `bert`. Each program parses its flags,
+//! calls one library function, draws its progress on stderr and prints its result to stdout (with `--json` as one object).
+//! `process::exit` has the exit codes.
 
 use std::alloc::System;
 
