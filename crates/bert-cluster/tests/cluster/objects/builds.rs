@@ -6,7 +6,9 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use bert_data::{BuildConfig, DataSet, Manifest, build, build_part, merge_with_scratch, tokenize_part, verify};
+use bert_data::{
+    BuildConfig, DataSet, Manifest, build, build_part, merge_with_scratch, tokenize_part, verify,
+};
 use bert_storage::{ObjectCache, objects, open_stream};
 use object_store::memory::InMemory;
 
