@@ -67,8 +67,9 @@ pub fn find_split(task: &Task, dir: &Path, split: Split) -> Result<SplitFile, Ta
     let mut tried = Vec::new();
     let official = spec.file_names(split).map(|name| (name, false));
     let samples = spec.sample_file_name(split).map(|name| (name, true));
-    let in_folder =
-        |(name, is_sample): (&str, bool)| ([name.to_string(), format!("{}/{name}", spec.folder)], is_sample);
+    let in_folder = |(name, is_sample): (&str, bool)| {
+        (vec![name.to_string(), format!("{}/{name}", spec.folder)], is_sample)
+    };
     let on_hub = spec.file_names(split).filter_map(|name| Some((hub_files(task, name)?, false)));
     for (names, is_sample) in official.chain(samples).map(in_folder).chain(on_hub) {
         for relative in names {

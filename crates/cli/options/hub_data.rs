@@ -1,5 +1,6 @@
 //! Data sets of the Hugging Face Hub on the command line: `hf://datasets/OWNER/NAME[@REVISION]/PATH`.
 
+use std::any::TypeId;
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
@@ -13,7 +14,8 @@ use crate::options::command_line::with_value;
 use crate::output::download::with_download;
 
 /// The options that name files to read. No other option may name a data set: its files in the cache would be changed.
-const READ: [&str; 10] = [
+/// `flags` are those of another command.
+const READ: [&str; 11] = [
     "input",
     "data",
     "folder",
@@ -24,6 +26,7 @@ const READ: [&str; 10] = [
     "eval_data",
     "forgetting_data",
     "initialization_data",
+    "flags",
 ];
 
 /// Downloads the data sets that the options of a command line name, and returns the line with their paths in the cache. A
@@ -37,27 +40,53 @@ pub fn with_local_data(command: &Command, line: Vec<OsString>) -> anyhow::Result
     }
     let Ok(matches) = command.clone().try_get_matches_from(&line) else { return Ok(line) };
     let mut matches = &matches;
-    while let Some((_, inner)) = matches.subcommand() {
+    let mut called = command;
+    while let Some((name, inner)) = matches.subcommand() {
         matches = inner;
+        called = called.find_subcommand(name).unwrap_or(called);
     }
+    let is_path = |option: &str| {
+        let known = called.get_arguments().find(|known| known.get_id() == option);
+        known.is_some_and(|known| known.get_value_parser().type_id() == TypeId::of::<PathBuf>())
+    };
+    // Each of several data folders has a weight.
+    let has_weights = values(matches).filter(|(option, _)| *option == "data").count() > 1;
     let quiet = matches.try_get_one::<bool>("quiet").is_ok_and(|quiet| quiet == Some(&true));
     let mut local = BTreeMap::new();
     for (option, value) in values(matches) {
+        let flag = value
+            .to_str()
+            .filter(|text| option == "flags" && text.starts_with("--"))
+            .and_then(|text| text.split_once('='));
+        let value = flag.map_or(value, |(_, value)| OsStr::new(value));
         let names = if option == "input" { split_lists(&[value.into()]) } else { vec![value.into()] };
         // `bert launch` passes its command on.
         if option == "command" || !names.iter().any(|name| is_data_name(name.as_os_str())) {
             continue;
         }
+        let refused = |problem| {
+            let reason = format!("--{}: {}: {problem}", option.replace('_', "-"), value.to_string_lossy());
+            Err(command.clone().error(ErrorKind::ValueValidation, reason).into())
+        };
         if !READ.contains(&option) {
-            let reason = format!(
-                "--{}: {}: this option takes no data set of the Hub; a model is named OWNER/MODEL",
-                option.replace('_', "-"),
-                value.to_string_lossy()
-            );
-            return Err(command.clone().error(ErrorKind::ValueValidation, reason).into());
+            if !is_path(option) {
+                continue;
+            }
+            return refused("this option takes no data set of the Hub; a model is named OWNER/MODEL");
         }
-        let paths = names.into_iter().map(|name| local_path(name, quiet)).collect::<Result<Vec<_>, _>>()?;
-        local.insert(value, paths.join(OsStr::new(",")));
+        if option != "input" && value.to_string_lossy().contains(['*', '?', '[']) {
+            return refused("this option takes a file or a folder, no pattern");
+        }
+        let weighted = value.to_str().and_then(|text| text.rsplit_once('=')).filter(|_| has_weights);
+        let path = if let Some((name, weight)) = weighted {
+            let path = local_path(name.into(), quiet)?;
+            [path, format!("={weight}").into()].into_iter().collect()
+        } else {
+            let paths =
+                names.into_iter().map(|name| local_path(name, quiet)).collect::<Result<Vec<_>, _>>()?;
+            paths.join(OsStr::new(","))
+        };
+        local.insert(value, path);
     }
     let in_cache = |value: &OsStr| local.get(value).map_or_else(|| value.to_owned(), OsString::clone);
     Ok(line.iter().map(|argument| with_value(argument, in_cache)).collect())
@@ -109,10 +138,19 @@ mod tests {
             "bert predict --input hf.txt",
             "bert predict --no-such-flag --input hf://datasets/o/n/x",
             "bert launch --processes 2 -- pretrain --data hf://datasets/o/n/x",
+            "bert fill-mask --checkpoint m hf://x",
         ];
         for line in lines {
             let line: Vec<OsString> = line.split(' ').map(OsString::from).collect();
             assert_eq!(with_local_data(&command, line.clone()).unwrap(), line);
         }
+    }
+
+    #[test]
+    fn only_inputs_may_be_patterns() {
+        let command = programs().remove(0);
+        let line = "bert verify hf://datasets/o/n/*.parquet".split(' ').map(OsString::from).collect();
+        let error = with_local_data(&command, line).unwrap_err().to_string();
+        assert!(error.contains("takes a file or a folder, no pattern"), "{error}");
     }
 }

@@ -240,6 +240,7 @@ pub struct FinetuneConfig {
 
     /// File in the task's test format to predict with the best run's model.
     #[cfg_attr(feature = "cli", arg(long, value_name = "FILE"))]
+    #[serde(serialize_with = "recorded_path")]
     #[setters(into)]
     pub predict: Option<PathBuf>,
 

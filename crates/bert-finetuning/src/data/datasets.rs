@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use bert_hub::name_of_cached;
 use bert_task_files::{ExampleFile, LabelUse};
 use bert_tasks::Split;
 use bert_training::Error;
@@ -66,7 +67,7 @@ impl<'a, S> Sets<'a, S> {
                 division = Some(format!(
                     "{} is divided into {} examples to train on and {} for dev (--subset-seed {}): equal texts stay together, \
                      and the classes keep their shares.",
-                    table.display(),
+                    name_of_cached(table).unwrap_or_else(|| table.display().to_string()),
                     train.len(),
                     dev.len(),
                     config.subset_seed

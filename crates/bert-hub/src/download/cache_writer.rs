@@ -1,6 +1,7 @@
 //! Writes the files of the cache.
 
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use crate::cache::{Cache, commit_of};
@@ -24,12 +25,12 @@ impl Cache<'_> {
         if name.commit().is_some() || commit_of(&self.folder, name.revision()).as_deref() == Some(commit) {
             return Ok(());
         }
-        write(&self.folder.join("refs").join(name.revision()), commit)
+        record(&self.folder.join("refs").join(name.revision()), commit)
     }
 
     /// Records that the needed files of a commit are complete.
     pub(super) fn record_complete(&self, commit: &str, files: &[String]) -> Result<(), Error> {
-        write(&self.list(commit), &files.join("\n"))
+        record(&self.list(commit), &files.join("\n"))
     }
 
     /// Makes a file of a commit a link to the file of its digest. Where links are impossible, it is a copy.
@@ -72,11 +73,20 @@ pub(super) fn create_parent(path: &Path) -> Result<(), Error> {
     fs::create_dir_all(folder).map_err(io_error("create", folder))
 }
 
-/// Writes a small text as a whole.
-fn write(path: &Path, text: &str) -> Result<(), Error> {
-    create_parent(path)?;
-    bert_storage::write_atomic(path, |out| out.write_all(text.as_bytes()))?;
-    Ok(())
+/// Writes a record as a whole. A cache that may only be read stays without it: the Hub is asked again next time.
+fn record(path: &Path, text: &str) -> Result<(), Error> {
+    let written = create_parent(path).and_then(|()| {
+        bert_storage::write_atomic(path, |out| out.write_all(text.as_bytes()))?;
+        Ok(())
+    });
+    match written {
+        Err(Error::Storage(bert_storage::Error::Io { source, .. })) if is_read_only(&source) => Ok(()),
+        written => written,
+    }
+}
+
+fn is_read_only(error: &std::io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem)
 }
 
 /// Returns a function that adds an operation and a path to an error of the system.

@@ -23,6 +23,8 @@ const DESCRIPTION_BYTES: u64 = 16 << 20;
 /// A server that sends fewer bytes in [`SLOW`] timeouts is treated as silent.
 const SLOW_BYTES: u64 = 64 << 10;
 const SLOW: u32 = 6;
+/// Maximum pause before another attempt. The Hub counts requests in windows of five minutes.
+const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 
 /// Requests for one repository.
 pub(super) struct Client<'a> {
@@ -246,8 +248,9 @@ impl<'a> Client<'a> {
                 Err(Error::NotFound { is_data, name, what, endpoint: endpoint.clone() }.into())
             }
             (408 | 425 | 429 | 500..=599, _) | (401 | 403, false) => {
-                let seconds = headers.get("retry-after").and_then(|value| value.to_str().ok()?.parse().ok());
-                let wait = seconds.map(Duration::from_secs);
+                let header = |name| headers.get(name).and_then(|value| value.to_str().ok());
+                let asked = header("retry-after").and_then(|seconds| seconds.parse().ok());
+                let wait = asked.or_else(|| reset(header("ratelimit")?)).map(Duration::from_secs);
                 let asked = wait.map_or_else(String::new, |wait| format!("; wait {} s", wait.as_secs()));
                 Err(Failure::Temporary {
                     url: url.to_string(),
@@ -312,7 +315,7 @@ impl<'a> Client<'a> {
                 Failure::Temporary { url, reason, wait } => (without_query(&url), reason, wait),
             };
             let pause = (self.settings.timeout / 10 * 2_u32.pow(failed - 1)).max(asked.unwrap_or_default());
-            if failed >= tries || pause > self.settings.timeout * SLOW {
+            if failed >= tries || pause > LONGEST_PAUSE {
                 let Name { is_data, .. } = *self.name;
                 return Err(Error::Unavailable { is_data, name: self.name.to_string(), url, reason });
             }
@@ -323,6 +326,11 @@ impl<'a> Client<'a> {
             std::thread::sleep(pause);
         }
     }
+}
+
+/// Returns the seconds after which a limit of the Hub allows requests again: 20 for `"api";r=0;t=20`.
+fn reset(limit: &str) -> Option<u64> {
+    limit.split(';').find_map(|part| part.trim().strip_prefix("t=")?.parse().ok())
 }
 
 /// Returns the word for a repository.
@@ -348,4 +356,16 @@ fn reason(error: &ureq::Error) -> String {
 /// Returns a digest without the quotes and the mark of an ETag.
 fn unquoted(etag: &str) -> String {
     etag.trim_start_matches("W/").trim_matches('"').to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_state_when_they_end() {
+        assert_eq!(reset("\"resolvers\";r=0;t=20"), Some(20));
+        assert_eq!(reset("\"api\"; r=4; t=300"), Some(300));
+        assert_eq!(reset("\"api\";r=0"), None);
+    }
 }

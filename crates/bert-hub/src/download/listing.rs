@@ -6,7 +6,7 @@ use std::path::{Component, Path};
 use glob::{MatchOptions, Pattern};
 use ureq::http::HeaderMap;
 
-use crate::download::address::{escaped, joined, next_page, origin};
+use crate::download::address::{escaped, next_page, without_query};
 use crate::download::client::{Client, Failure, RemoteFile, TRIES, temporary};
 use crate::error::Error;
 use crate::event::Event;
@@ -38,9 +38,11 @@ pub(super) fn files_of_name(
     there.extend(files.iter().map(|file| file.name.clone()));
     if folders.contains(path) {
         files = tree(client, commit, path, true, on_event)?.files;
+    } else if files.iter().any(|file| file.name == *path) {
+        files.retain(|file| file.name == *path);
     } else {
         let pattern = Pattern::new(path).map_err(|error| unusable(format!("invalid pattern: {error}")))?;
-        let options = MatchOptions { require_literal_separator: true, ..MatchOptions::default() };
+        let options = MatchOptions { require_literal_separator: true, ..MatchOptions::new() };
         files.retain(|file| pattern.matches_with(&file.name, options));
     }
     let has_dot = |path: &str| path.split('/').any(|part| part.starts_with('.'));
@@ -51,6 +53,7 @@ pub(super) fn files_of_name(
         there.truncate(SHOWN);
         let more = if more == 0 { String::new() } else { format!(", and {more} more") };
         let there = if there.is_empty() { "nothing".to_string() } else { there.join(", ") };
+        let there = bert_storage::visible(&there);
         return Err(unusable(format!("no file has this name or matches it; there is {there}{more}")));
     }
     let is_relative =
@@ -89,9 +92,9 @@ fn tree(
         tree.folders.extend(page.folders);
         let link = headers.get("link").and_then(|link| link.to_str().ok());
         let Some(next) = link.and_then(next_page) else { return Ok(tree) };
-        // A mirror may repeat the address of the Hub.
-        let next = joined(&at, next);
-        url = format!("{}{}", origin(&at), &next[origin(&next).len()..]);
+        // A mirror may repeat the address of the Hub, so only the query is taken.
+        let query = next.split_once('?').map_or("", |(_, query)| query);
+        url = format!("{}?{query}", without_query(&at));
     }
     let reason = format!("the list of the files begins again, or has more than {PAGES} pages");
     Err(Error::Unusable { is_data: true, name: url, reason })

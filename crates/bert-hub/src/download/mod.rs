@@ -43,13 +43,14 @@ pub(crate) fn download(
     let Version { commit, files } =
         client.repeat(tries, on_event, |_| client.version().map_err(|failure| (failure, false)))?;
     if !cache.is_complete(&commit) {
-        let is_missing = |file: &str| !cache.snapshot(&commit).join(file).is_file();
+        let size =
+            |file: &str| fs::metadata(cache.snapshot(&commit).join(file)).ok().map(|found| found.len());
         let needed: Vec<String>;
         let missing: Vec<RemoteFile>;
         if name.is_data {
             let files = files_of_name(&client, name, &commit, on_event)?;
             needed = files.iter().map(|file| file.name.clone()).collect();
-            missing = files.into_iter().filter(|file| is_missing(&file.name)).collect();
+            missing = files.into_iter().filter(|file| size(&file.name) != Some(file.size)).collect();
         } else {
             needed = needed_of_model(name, &files)?;
             let describe = |file: &String| {
@@ -58,9 +59,9 @@ pub(crate) fn download(
                 })
             };
             missing =
-                needed.iter().filter(|file| is_missing(file)).map(describe).collect::<Result<_, _>>()?;
+                needed.iter().filter(|file| size(file).is_none()).map(describe).collect::<Result<_, _>>()?;
         }
-        let total = missing.iter().map(|file| file.size).sum();
+        let total = missing.iter().fold(0, |sum: u64, file| sum.saturating_add(file.size));
         let mut download =
             Download { settings, name, client, cache: &cache, commit: &commit, total, before: 0 };
         for file in &missing {

@@ -154,6 +154,8 @@ fn names_without_files_say_what_there_is() {
         ("/none/x.csv", "has no such file or folder of the data set"),
         ("@v9/data", "has no such version of the data set"),
         ("/data/a**", "invalid pattern"),
+        ("/data/B.csv", "there is data/.hidden, data/a 1.csv, data/b.csv"),
+        ("/data/*.CSV", "there is data/.hidden, data/a 1.csv, data/b.csv"),
     ];
     for (name, part) in cases {
         let (code, message) = refused(&user, name);

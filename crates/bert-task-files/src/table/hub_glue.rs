@@ -2,23 +2,25 @@
 
 use std::path::Path;
 
+use bert_storage::Locate;
 use bert_tasks::{Columns, Example, Kind, Task, TaskError};
 use bert_text::class_names;
 
-use super::examples;
-use super::rows::{RowRules, TableLabels, read_rows};
+use super::rows::{Row, RowRules, TableLabels, read_rows};
+use crate::glue_tsv::label_of;
 use crate::lines::unreadable;
 use crate::missing_label::{ExampleFile, LabelUse};
 
 /// Returns the names on the Hub of an official file, without and with the folder of the task: `MNLI/dev_matched.tsv` is
-/// `mnli/validation_matched-00000-of-00001.parquet`. `None` for tasks outside GLUE.
-pub(crate) fn hub_files(task: &Task, official: &str) -> Option<[String; 2]> {
+/// `mnli/validation_matched-00000-of-00001.parquet`, and in the version `~parquet` `mnli/validation_matched/0000.parquet`.
+/// `None` for tasks outside GLUE.
+pub(crate) fn hub_files(task: &Task, official: &str) -> Option<Vec<String>> {
     let spec = task.spec();
     let name = official.strip_suffix(".tsv").filter(|_| !spec.submissions.is_empty())?;
     let name = name.strip_prefix("dev").map_or(name.to_string(), |rest| format!("validation{rest}"));
-    let name = format!("{name}-00000-of-00001.parquet");
     let folder = spec.folder.to_lowercase().replace('-', "");
-    Some([name.clone(), format!("{folder}/{name}")])
+    let files = [format!("{name}-00000-of-00001.parquet"), format!("{name}/0000.parquet")];
+    Some(files.into_iter().flat_map(|file| [file.clone(), format!("{folder}/{file}")]).collect())
 }
 
 /// Reads the examples of a file. The numbers of the classes mean the names in the file's metadata.
@@ -50,7 +52,19 @@ pub(crate) fn read_hub_file(
             *label = class.map_or(name.clone(), |class| spec.labels[class].to_string());
         }
     }
-    let ExampleFile { examples: rows, without_label, misplaced } = file;
-    let examples = examples(task, columns, rows, path, label_use.are_read())?;
-    Ok(ExampleFile { examples, without_label, misplaced })
+    let ExampleFile { examples: rows, mut without_label, misplaced } = file;
+    let mut examples = Vec::new();
+    for Row { line, text_a, text_b, label, .. } in rows {
+        let label = label.filter(|_| label_use.are_read()).map(|label| {
+            label_use.unless_left_out(label_of(task, &label)).map_err(|problem| problem.at_line(path, line))
+        });
+        let label = label.transpose()?;
+        if label == Some(None) {
+            without_label += 1;
+            continue;
+        }
+        let index = examples.len().to_string();
+        examples.push(Example { index, text_a, text_b, choices: vec![], label: label.flatten() });
+    }
+    ExampleFile { examples, without_label, misplaced }.non_empty(path)
 }

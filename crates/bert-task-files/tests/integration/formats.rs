@@ -245,7 +245,8 @@ fn splits_are_found_in_the_task_folder() {
         format!(
             "{}: no dev file of task mnli here (looked for dev_matched.tsv, MNLI/dev_matched.tsv, \
              dev_sample.tsv, MNLI/dev_sample.tsv, validation_matched-00000-of-00001.parquet, \
-             mnli/validation_matched-00000-of-00001.parquet)",
+             mnli/validation_matched-00000-of-00001.parquet, validation_matched/0000.parquet, \
+             mnli/validation_matched/0000.parquet)",
             folder.path().display()
         )
     );

@@ -92,3 +92,22 @@ fn scores_of_the_hub_are_read() {
     let examples = read_file(&Task::Stsb, &found.path, true).unwrap();
     assert_eq!(examples[1].label, Some(Label::Score(3.8)));
 }
+
+#[test]
+fn scores_of_the_hub_are_checked() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("stsb/train/0000.parquet");
+    let read = |second: f32, labels: LabelUse| {
+        let scores = Arc::new(Float32Array::from(vec![5.0, second]));
+        write(&path, &["sentence1", "sentence2"], scores, &[]);
+        let found = find_split(&Task::Stsb, folder.path(), Split::Train).unwrap();
+        read_examples(&Task::Stsb, &found.path, labels)
+    };
+    let error = read(7.0, LabelUse::Required).unwrap_err().to_string();
+    assert!(error.contains("0000.parquet:2: \"7.0\" is not a score of task sts-b"), "{error}");
+    let error = read(-1.0, LabelUse::Required).unwrap_err().to_string();
+    assert!(error.contains("marks an example without a label"), "{error}");
+    let left = read(-1.0, LabelUse::LeftOut).unwrap();
+    assert_eq!((left.examples.len(), left.without_label), (1, 1));
+    assert_eq!(read(-1.0, LabelUse::Ignored).unwrap().examples.len(), 2);
+}
