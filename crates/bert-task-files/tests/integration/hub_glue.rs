@@ -104,7 +104,7 @@ fn scores_of_the_hub_are_checked() {
         read_examples(&Task::Stsb, &found.path, labels)
     };
     let error = read(7.0, LabelUse::Required).unwrap_err().to_string();
-    assert!(error.contains("0000.parquet:2: \"7.0\" is not a score of task sts-b"), "{error}");
+    assert!(error.contains("0000.parquet:2: \"7\" is not a score of task sts-b"), "{error}");
     let error = read(-1.0, LabelUse::Required).unwrap_err().to_string();
     assert!(error.contains("marks an example without a label"), "{error}");
     let left = read(-1.0, LabelUse::LeftOut).unwrap();
