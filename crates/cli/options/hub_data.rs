@@ -14,7 +14,7 @@ use crate::options::command_line::with_value;
 use crate::output::download::with_download;
 
 /// The options that name files to read. No other option may name a data set: its files in the cache would be changed.
-/// `flags` are those of another command.
+/// `flags` belong to another command.
 const READ: [&str; 11] = [
     "input",
     "data",
