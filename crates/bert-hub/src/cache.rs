@@ -72,8 +72,8 @@ impl<'a> Cache<'a> {
 /// `hf://datasets/OWNER/NAME@COMMIT/PATH`. `None` for other paths.
 pub fn name_of_cached(path: &Path) -> Option<String> {
     let (id, rest) = path.to_str()?.rsplit_once("/datasets--")?.1.split_once("/snapshots/")?;
-    let (commit, path) = rest.split_once('/').filter(|(commit, _)| is_commit(commit))?;
-    Some(format!("hf://datasets/{}@{commit}/{path}", id.replacen("--", "/", 1)))
+    let (commit, path) = rest.split_once('/').unwrap_or((rest, ""));
+    is_commit(commit).then(|| format!("hf://datasets/{}@{commit}/{path}", id.replacen("--", "/", 1)))
 }
 
 /// Returns the newest version in a folder `models--OWNER--NAME` of a cache: the commit of `main`, or the only one. `None`
@@ -123,10 +123,11 @@ mod tests {
         let path = format!("/home/u/hub/datasets--a--b-c/snapshots/{COMMIT}/x/*.txt");
         let name = format!("hf://datasets/a/b-c@{COMMIT}/x/*.txt");
         assert_eq!(name_of_cached(Path::new(&path)), Some(name));
+        let whole = format!("/hub/datasets--a--b/snapshots/{COMMIT}");
+        assert_eq!(name_of_cached(Path::new(&whole)), Some(format!("hf://datasets/a/b@{COMMIT}/")));
         for path in [
             "a/b.txt".to_string(),
             format!("/hub/models--a--b/snapshots/{COMMIT}/x"),
-            format!("/hub/datasets--a--b/snapshots/{COMMIT}"),
             "/hub/datasets--a--b/snapshots/main/x".to_string(),
         ] {
             assert_eq!(name_of_cached(Path::new(&path)), None, "{path}");

@@ -94,7 +94,7 @@ impl fmt::Display for ModelName {
     }
 }
 
-/// Files of a data set: `hf://datasets/OWNER/NAME[@REVISION]/PATH`, as in pandas, DuckDB and `huggingface_hub`. `PATH` is a
+/// Files of a data set: `hf://datasets/OWNER/NAME[@REVISION][/PATH]`, as in pandas, DuckDB and `huggingface_hub`. `PATH` is a
 /// file, a folder, or a pattern with `*`, `?`, `[...]` and `**`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DataName(pub(crate) Name);
@@ -103,6 +103,11 @@ impl DataName {
     /// Returns whether a text begins as a name of files on the Hub.
     pub fn begins(text: &str) -> bool {
         text.get(..SCHEME.len()).is_some_and(|start| start.eq_ignore_ascii_case(SCHEME))
+    }
+
+    /// Returns whether it has no path, so that all files of the data set are meant, among them its card.
+    pub fn is_whole(&self) -> bool {
+        self.0.path.is_empty()
     }
 
     /// Reads a name. A slash in the revision is written `%2F`; `~parquet` means `refs/convert/parquet`.
@@ -136,11 +141,8 @@ impl DataName {
             ));
         }
         let path = path.trim_matches('/');
-        if path.is_empty() {
-            return Err(invalid("it names no file: add the path of a file or folder, or a pattern"));
-        }
         let is_plain = |part: &str| !["", ".", ".."].contains(&part) && !part.contains('\\');
-        if !path.split('/').all(is_plain) || path.contains(char::is_control) {
+        if !(path.is_empty() || path.split('/').all(is_plain)) || path.contains(char::is_control) {
             return Err(invalid("its path has an empty part, . or .., a backslash or a control character"));
         }
         Ok(Self(Name { is_data: true, id: id.to_string(), revision, path: path.to_string() }))
@@ -265,8 +267,6 @@ mod tests {
             ("hf://datasets/o", "OWNER and NAME"),
             ("hf://datasets/o@main/x", "OWNER and NAME"),
             ("hf://datasets//n/x", "OWNER and NAME"),
-            ("hf://datasets/o/n", "no file"),
-            ("hf://datasets/o/n@main/", "no file"),
             ("hf://datasets/o/n@/x", "revision"),
             ("hf://datasets/o/n@a b/x", "revision"),
             ("hf://datasets/o/n/../x", ".."),

@@ -64,20 +64,15 @@ pub fn with_local_data(command: &Command, line: Vec<OsString>) -> anyhow::Result
         if option == "command" || !names.iter().any(|name| is_data_name(name.as_os_str())) {
             continue;
         }
-        let refused = |problem| {
+        if !READ.contains(&option) && !is_path(option) {
+            continue;
+        }
+        if let Some(problem) = problem(option, &names) {
             let reason = format!("--{}: {}: {problem}", option.replace('_', "-"), value.to_string_lossy());
-            Err(command.clone().error(ErrorKind::ValueValidation, reason).into())
-        };
-        if !READ.contains(&option) {
-            if !is_path(option) {
-                continue;
-            }
-            return refused("this option takes no data set of the Hub; a model is named OWNER/MODEL");
+            return Err(command.clone().error(ErrorKind::ValueValidation, reason).into());
         }
-        if option != "input" && value.to_string_lossy().contains(['*', '?', '[']) {
-            return refused("this option takes a file or a folder, no pattern");
-        }
-        let weighted = value.to_str().and_then(|text| text.rsplit_once('=')).filter(|_| has_weights);
+        let has_weight = has_weights && option == "data";
+        let weighted = value.to_str().and_then(|text| text.rsplit_once('=')).filter(|_| has_weight);
         let path = if let Some((name, weight)) = weighted {
             let path = local_path(name.into(), quiet)?;
             [path, format!("={weight}").into()].into_iter().collect()
@@ -90,6 +85,22 @@ pub fn with_local_data(command: &Command, line: Vec<OsString>) -> anyhow::Result
     }
     let in_cache = |value: &OsStr| local.get(value).map_or_else(|| value.to_owned(), OsString::clone);
     Ok(line.iter().map(|argument| with_value(argument, in_cache)).collect())
+}
+
+/// Returns the reason why an option does not take these names.
+fn problem(option: &str, names: &[PathBuf]) -> Option<&'static str> {
+    if !READ.contains(&option) {
+        return Some("this option takes no data set of the Hub; a model is named OWNER/MODEL");
+    }
+    let has = |test: &dyn Fn(&str) -> bool| names.iter().any(|name| name.to_str().is_some_and(test));
+    if option != "input" {
+        let is_pattern = has(&|name| name.contains(['*', '?', '[']));
+        return is_pattern.then_some("this option takes a file or a folder, no pattern");
+    }
+    let is_whole = has(&|name| DataName::parse(name).is_ok_and(|name| name.is_whole()));
+    is_whole.then_some(
+        "it names no file, and the card of a data set is no text: add the path of a file or folder",
+    )
 }
 
 /// Returns the given options with their values, as they are on the command line.

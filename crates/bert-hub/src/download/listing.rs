@@ -36,7 +36,7 @@ pub(super) fn files_of_name(
     let Tree { mut files, folders } = tree(client, commit, folder, is_deep, on_event)?;
     let mut there: Vec<String> = folders.iter().map(|folder| format!("{folder}/")).collect();
     there.extend(files.iter().map(|file| file.name.clone()));
-    if folders.contains(path) {
+    if path.is_empty() || folders.contains(path) {
         files = tree(client, commit, path, true, on_event)?.files;
     } else if files.iter().any(|file| file.name == *path) {
         files.retain(|file| file.name == *path);

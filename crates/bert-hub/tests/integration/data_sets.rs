@@ -57,7 +57,9 @@ fn cached(user: &User) -> Vec<String> {
 fn files_folders_and_patterns_are_downloaded() {
     let server = HubServer::start(ID, &FILES);
     let csv = ["data/a 1.csv", "data/b.csv", "data/de/c.csv", "data/de/d\u{e9}.csv"];
-    let cases: [(&str, &[&str]); 9] = [
+    let all = ["README.md", csv[0], csv[1], csv[2], csv[3], "other.csv"];
+    let cases: [(&str, &[&str]); 10] = [
+        ("", &all),
         ("/data/a 1.csv", &csv[..1]),
         ("/data", &csv),
         ("/data/", &csv),
@@ -73,6 +75,7 @@ fn files_folders_and_patterns_are_downloaded() {
         let data = data(&user, name);
         assert_eq!(cached(&user), files, "{name}");
         let path = name.rsplit_once("parquet").map_or(name, |(_, path)| path).trim_end_matches('/');
+        let path = if path.is_empty() { "/" } else { path };
         assert_eq!(name_of_cached(&data), Some(format!("hf://{ID}@{COMMIT}{path}")));
     }
     // Six files and folders are three pages, also with a link to another host.
