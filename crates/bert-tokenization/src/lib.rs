@@ -31,7 +31,6 @@ pub mod turkic;
 mod vocabulary;
 mod word_marks;
 
-#[cfg(feature = "chinese")]
 pub use chinese_words::ChineseSegmenter;
 pub use encoder::Encoder;
 pub use error::{Error, Result, VocabularyProblem};
