@@ -120,9 +120,9 @@ fn merged_lora_adds_only_its_product() {
     let folder = with_entailment();
     let flags = "--checkpoint run --adapter lora --lora-rank 2 --lora-alpha 3 --merge-lora --keep-seeds";
     folder.ok(&format!("{QUICK} {flags} --output tuned"));
-    let mut of_seed = folder.snapshot("tuned/seed-1/model");
-    of_seed.insert("README.md".to_string(), folder.snapshot("tuned/model")["README.md"].clone());
-    assert!(of_seed == folder.snapshot("tuned/model"), "the only seed has the same model");
+    let mut seed_model = folder.snapshot("tuned/seed-1/model");
+    seed_model.insert("README.md".to_string(), folder.snapshot("tuned/model")["README.md"].clone());
+    assert!(seed_model == folder.snapshot("tuned/model"), "the only seed has the same model");
     assert_eq!(folder.snapshot("tuned/seed-1/adapter"), folder.snapshot("tuned/adapter"));
     assert_eq!(folder.names("tuned"), ["adapter", "dev_labels.tsv", "model", "report.json", "seed-1"]);
     let read = |file: &str| read_safetensors(&folder.at(file)).expect("tensors");

@@ -186,7 +186,7 @@ pub use make_vocab::{
 pub use shard::file::{ShardFile, read_shard};
 pub use shard::row::{Row, ShardRows};
 
-// For the other crates of the workspace; without a promise of stability.
+// The other crates of the workspace use these items, which may change in any version.
 #[doc(hidden)]
 pub use builder::merge::merge_with_scratch;
 #[doc(hidden)]

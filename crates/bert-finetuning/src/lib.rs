@@ -66,7 +66,7 @@ pub use crate::output::selection::SelectionReport;
 pub use crate::rows::finetune_rows;
 pub use crate::run::run_report::{EpochReport, RunReport};
 
-// For the other crates of the workspace; without a promise of stability.
+// The other crates of the workspace use these items, which may change in any version.
 #[doc(hidden)]
 pub use crate::files::{folder::DEV_LABELS, model_card};
 #[doc(hidden)]

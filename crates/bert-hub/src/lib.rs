@@ -35,6 +35,6 @@ pub use hub::{Hub, Model};
 pub use name::{DataName, ModelName};
 pub use settings::Settings;
 
-// For the other crates of the workspace; without a promise of stability.
+// The other crates of the workspace use these items, which may change in any version.
 #[doc(hidden)]
 pub use cache::name_of_cached;

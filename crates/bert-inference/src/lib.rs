@@ -122,7 +122,7 @@ pub use crate::probe::{
     Guess, MaskedWord, Prediction, Probe, Prober, Replacement, Saliency, Subject, WordSaliency,
 };
 
-// For the other crates of the workspace; without a promise of stability.
+// The other crates of the workspace use these items, which may change in any version.
 #[doc(hidden)]
 #[cfg(feature = "cli")]
 pub use crate::compute::help_groups;

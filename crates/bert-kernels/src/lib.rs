@@ -99,7 +99,7 @@ pub use gpu_properties::{GpuProperties, gpu_properties};
 pub use matmul::has_bf16_instructions;
 pub use ops::{adamw, attention, embeddings, feed_forward, gelu, layer_norm, masked_lm_loss, self_attention};
 
-// For the other crates of the workspace; without a promise of stability.
+// The other crates of the workspace use these items, which may change in any version.
 #[doc(hidden)]
 pub use cpu::math;
 #[doc(hidden)]

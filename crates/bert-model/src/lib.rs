@@ -146,7 +146,7 @@ pub use crate::models::pretraining::{
 };
 pub use crate::models::question_answering::{BertForQuestionAnswering, SpanLogits, span_loss};
 
-// For the other crates of the workspace; without a promise of stability.
+// The other crates of the workspace use these items, which may change in any version.
 #[doc(hidden)]
 pub use crate::adapters::{is_adapter_parameter, is_fusion_parameter};
 #[doc(hidden)]

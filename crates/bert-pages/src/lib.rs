@@ -41,7 +41,7 @@ pub use document::{Head, page, verdict};
 pub use interactive::{Script, chart_page, heat_map, interactive_page};
 pub use table::{Cell, bars, table};
 
-// For the other crates of the workspace; without a promise of stability.
+// The other crates of the workspace use these items, which may change in any version.
 #[doc(hidden)]
 pub use chart::{chart_data, downsample, series_color, smooth};
 #[doc(hidden)]

@@ -41,7 +41,7 @@ pub use page::Report;
 pub use pretraining::pretraining_page;
 pub use projector_page::projector_page;
 
-// For the other crates of the workspace; without a promise of stability.
+// The other crates of the workspace use these items, which may change in any version.
 #[doc(hidden)]
 pub use compare::{glue_table::TASKS, shared_text_warnings};
 #[doc(hidden)]

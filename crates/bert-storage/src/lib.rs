@@ -56,7 +56,7 @@ pub use source::{open_file, open_stream, read_limited};
 pub use staged::{OutputLock, StagedFolder};
 pub use system::{Disk, Durable, FileSystem};
 
-// For the other crates of the workspace; without a promise of stability.
+// The other crates of the workspace use these items, which may change in any version.
 #[doc(hidden)]
 pub use atomic::{is_temporary, write_json_atomic};
 #[doc(hidden)]

@@ -53,7 +53,7 @@ pub use crate::task::source::{TextSource, Window, Windows};
 pub use crate::task::spec::{Columns, Defaults, Kind, TaskSpec};
 pub use crate::task::{TableDescription, TableTask, Task};
 
-// For the other crates of the workspace; without a promise of stability.
+// The other crates of the workspace use these items, which may change in any version.
 #[doc(hidden)]
 pub use crate::decode::prediction_files::as_written;
 #[doc(hidden)]

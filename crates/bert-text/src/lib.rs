@@ -46,7 +46,7 @@ pub use table::{
 pub use texts::{TextKind, TextRules, each_text};
 pub use wikitext::{Wiki, wikitext_to_text};
 
-// For the other crates of the workspace; without a promise of stability.
+// The other crates of the workspace use these items, which may change in any version.
 #[doc(hidden)]
 pub use blocks::{Block, BlockReader};
 #[doc(hidden)]

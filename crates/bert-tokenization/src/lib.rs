@@ -41,7 +41,7 @@ pub use tokenizer_files::TokenizerFiles;
 pub use vocabulary::{TokenId, Vocabulary};
 pub use word_marks::IdSpace;
 
-// For the other crates of the workspace; without a promise of stability.
+// The other crates of the workspace use these items, which may change in any version.
 #[doc(hidden)]
 pub use basic::{basic_tokens, is_ideograph, is_punctuation, without_accents};
 #[doc(hidden)]

@@ -99,7 +99,7 @@ pub use crate::step::divergence::{Divergence, Rise};
 pub use crate::step::pretraining_loss::pretraining_objective;
 pub use crate::step::{MicroBatchLoss, NotFinite, StepId, StepReport, train_step};
 
-// For the other crates of the workspace; without a promise of stability.
+// The other crates of the workspace use these items, which may change in any version.
 #[doc(hidden)]
 pub use crate::data_loader::data_tokenizer;
 #[doc(hidden)]

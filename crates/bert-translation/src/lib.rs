@@ -40,7 +40,7 @@ pub use training::config::TrainConfig;
 pub use training::run::{StepMetrics, TrainEvent, TrainOutcome, train};
 pub use translator::{TranslatedSentence, Translator};
 
-// For the program and the tests; without a promise of stability.
+// The program and the tests use these items, which may change in any version.
 #[doc(hidden)]
 pub use layers::{
     decoder::DecoderLayer,

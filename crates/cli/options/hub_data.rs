@@ -71,8 +71,9 @@ pub fn with_local_data(command: &Command, line: Vec<OsString>) -> anyhow::Result
             let reason = format!("--{}: {}: {problem}", option.replace('_', "-"), value.to_string_lossy());
             return Err(command.clone().error(ErrorKind::ValueValidation, reason).into());
         }
-        let has_weight = has_weights && option == "data";
-        let weighted = value.to_str().and_then(|text| text.rsplit_once('=')).filter(|_| has_weight);
+        let weighted = value.to_str().and_then(|text| text.rsplit_once('='));
+        let is_weight = |weight: &str| has_weights && option == "data" && weight.parse::<f64>().is_ok();
+        let weighted = weighted.filter(|(_, weight)| is_weight(weight));
         let path = if let Some((name, weight)) = weighted {
             let path = local_path(name.into(), quiet)?;
             [path, format!("={weight}").into()].into_iter().collect()

@@ -32,15 +32,15 @@ pub(super) fn files_of_name(
     let unusable = |reason| Error::Unusable { is_data: *is_data, name: name.to_string(), reason };
     let folder = name.folder();
     let in_folder = path[folder.len()..].trim_start_matches('/');
-    let is_deep = in_folder.contains('/') || in_folder.contains("**");
+    let is_deep = path.is_empty() || in_folder.contains('/') || in_folder.contains("**");
     let Tree { mut files, folders } = tree(client, commit, folder, is_deep, on_event)?;
     let mut there: Vec<String> = folders.iter().map(|folder| format!("{folder}/")).collect();
     there.extend(files.iter().map(|file| file.name.clone()));
-    if path.is_empty() || folders.contains(path) {
+    if folders.contains(path) {
         files = tree(client, commit, path, true, on_event)?.files;
     } else if files.iter().any(|file| file.name == *path) {
         files.retain(|file| file.name == *path);
-    } else {
+    } else if !path.is_empty() {
         let pattern = Pattern::new(path).map_err(|error| unusable(format!("invalid pattern: {error}")))?;
         let options = MatchOptions { require_literal_separator: true, ..MatchOptions::new() };
         files.retain(|file| pattern.matches_with(&file.name, options));

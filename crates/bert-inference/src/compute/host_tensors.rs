@@ -32,7 +32,7 @@ pub fn read<const D: usize>(tensor: Tensor<D>) -> Result<Vec<f32>, Error> {
     Ok(data.try_into_vec().expect("converted to f32"))
 }
 
-/// Returns the elements of a tensor in row-major order. For code that has no way to return an error.
+/// Returns the elements of a tensor in row-major order, without a `Result`.
 ///
 /// # Panics
 /// When the device fails.

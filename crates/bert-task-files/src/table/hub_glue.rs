@@ -45,18 +45,20 @@ pub(crate) fn read_hub_file(
     let numbers: Vec<String> = (0..names.len()).map(|number| number.to_string()).collect();
     let is_regression = matches!(spec.kind, Kind::Regression { .. });
     let labels = if is_regression { TableLabels::Scores } else { TableLabels::Classes(&numbers) };
-    let mut file = read_rows(path, RowRules { columns, labels, label_use })?;
-    for label in file.examples.iter_mut().filter_map(|row| row.label.as_mut()) {
-        if let Some(name) = numbers.iter().position(|number| number == label).map(|class| &names[class]) {
-            let class = spec.class_names.iter().position(|known| known == name);
-            *label = class.map_or(name.clone(), |class| spec.labels[class].to_string());
+    let ExampleFile { examples: rows, mut without_label, misplaced } =
+        read_rows(path, RowRules { columns, labels, label_use })?;
+    let named = |label: String| match numbers.iter().position(|number| *number == label) {
+        None => label,
+        Some(number) => {
+            let class = spec.class_names.iter().position(|known| *known == names[number]);
+            class.map_or_else(|| names[number].clone(), |class| spec.labels[class].to_string())
         }
-    }
-    let ExampleFile { examples: rows, mut without_label, misplaced } = file;
+    };
     let mut examples = Vec::new();
     for Row { line, text_a, text_b, label, .. } in rows {
         let label = label.filter(|_| label_use.are_read()).map(|label| {
-            label_use.unless_left_out(label_of(task, &label)).map_err(|problem| problem.at_line(path, line))
+            let found = label_of(task, &named(label));
+            label_use.unless_left_out(found).map_err(|problem| problem.at_line(path, line))
         });
         let label = label.transpose()?;
         if label == Some(None) {
