@@ -8,7 +8,7 @@ use std::path::Path;
 use bert::model::BertStates;
 use bert::prelude::*;
 use bert_kernels::Compute;
-use bert_kernels::layer_norm::layer_norm;
+use bert_kernels::layer_norm::{LayerNormParameters, layer_norm};
 use burn::tensor::{Device, Int, Tensor, TensorData};
 
 /// BERT's epsilon. With 0 both facts about LayerNorm would hold exactly.
@@ -71,7 +71,7 @@ fn normalized(width: usize, seed: u64, device: &Device) -> Vec<f32> {
     let row = vector(input).reshape([1, width]);
     let gamma = vector(vec![1.0; width]);
     let beta = vector(vec![0.0; width]);
-    numbers(layer_norm::<2>(Compute::default(), row, gamma, beta, EPSILON))
+    numbers(layer_norm::<2>(Compute::default(), row, LayerNormParameters { gamma, beta, epsilon: EPSILON }))
 }
 
 fn numbers<const D: usize>(tensor: Tensor<D>) -> Vec<f32> {

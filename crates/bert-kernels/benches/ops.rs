@@ -5,10 +5,10 @@
 
 use std::time::Instant;
 
-use bert_kernels::attention::attention;
+use bert_kernels::attention::{AttentionSettings, attention};
 use bert_kernels::embeddings::{Tables, embeddings};
 use bert_kernels::gelu::{Gelu, bias_gelu};
-use bert_kernels::layer_norm::residual_layer_norm;
+use bert_kernels::layer_norm::{LayerNormParameters, residual_layer_norm};
 use bert_kernels::masked_lm_loss::masked_lm_nll;
 use bert_kernels::self_attention::{Projection, QkvProjections, self_attention};
 use bert_kernels::{Compute, Dropout, Kernels, adamw, dense};
@@ -69,20 +69,18 @@ impl Step {
         let state = |i: usize| states[i].clone().reshape([batch, seq, hidden]) * 1.0;
         let vectors: [Tensor<1>; 3] = std::array::from_fn(|_| random(&[hidden]));
         compare("residual + LayerNorm", |compute| {
-            let affine = (vectors[1].clone(), vectors[2].clone());
-            backward(residual_layer_norm(
-                compute,
-                state(0),
-                vectors[0].clone(),
-                state(1),
-                affine,
-                1e-12,
-                dropout,
-            ));
+            let norm =
+                LayerNormParameters { gamma: vectors[1].clone(), beta: vectors[2].clone(), epsilon: 1e-12 };
+            backward(residual_layer_norm(compute, [state(0), state(1)], vectors[0].clone(), norm, dropout));
         });
         let bias = Tensor::<4>::zeros([batch, 1, 1, seq], &Device::flex().autodiff());
         compare("attention", |compute| {
-            backward(attention(compute, std::array::from_fn(state), bias.clone(), heads, 0.125, dropout));
+            backward(attention(
+                compute,
+                std::array::from_fn(state),
+                bias.clone(),
+                AttentionSettings { heads, scale: 0.125, dropout },
+            ));
         });
         let weights: [Tensor<1>; 3] =
             std::array::from_fn(|_| (random(&[hidden, hidden]) * 0.05).detach().require_grad());
@@ -92,7 +90,13 @@ impl Step {
                 bias: vectors[i].clone(),
             });
             let projections = QkvProjections { query, key, value };
-            backward(self_attention(compute, state(0), projections, bias.clone(), heads, 0.125, dropout));
+            backward(self_attention(
+                compute,
+                state(0),
+                projections,
+                bias.clone(),
+                AttentionSettings { heads, scale: 0.125, dropout },
+            ));
         });
         let wide_weight = random(&[hidden, 4 * hidden]);
         compare("dense, hidden -> 4 hidden", |compute| {
@@ -119,8 +123,9 @@ impl Step {
                 position: table(&positions, 512),
             };
             let grid = |x: &Tensor<1, Int>| x.clone().reshape([batch, seq]);
-            let affine = (vectors[0].clone(), vectors[1].clone());
-            backward(embeddings(compute, tables, grid(&tokens), grid(&segments), affine, 1e-12, dropout));
+            let norm =
+                LayerNormParameters { gamma: vectors[0].clone(), beta: vectors[1].clone(), epsilon: 1e-12 };
+            backward(embeddings(compute, tables, [grid(&tokens), grid(&segments)], norm, dropout));
         });
         let masked = random(&[predictions, hidden]);
         let output_bias = random(&[vocab]);

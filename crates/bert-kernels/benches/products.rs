@@ -5,6 +5,7 @@
 
 use std::time::Instant;
 
+use bert_kernels::attention::AttentionSettings;
 use bert_kernels::masked_lm_loss::masked_lm_nll;
 use bert_kernels::self_attention::{Projection, QkvProjections, self_attention};
 use bert_kernels::{Compute, Dropout, Precision, dense, has_bf16_instructions};
@@ -74,7 +75,15 @@ fn attention(batch: usize, hidden: usize, heads: usize) {
         let [query, key, value] = weights.clone().map(|weight| Projection { weight, bias: bias.clone() });
         let projections = QkvProjections { query, key, value };
         let dropout = Dropout::new(1, 0.1);
-        self_attention(compute, x.clone(), projections, mask.clone(), heads, 0.125, dropout).sum().backward();
+        self_attention(
+            compute,
+            x.clone(),
+            projections,
+            mask.clone(),
+            AttentionSettings { heads, scale: 0.125, dropout },
+        )
+        .sum()
+        .backward();
     });
 }
 

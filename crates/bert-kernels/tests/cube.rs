@@ -5,11 +5,11 @@
 #![cfg(any(feature = "cuda", feature = "wgpu"))]
 
 use bert_kernels::adamw::{self, AdamW, State};
-use bert_kernels::attention::attention;
+use bert_kernels::attention::{AttentionSettings, attention};
 use bert_kernels::embeddings::{Tables, embeddings, gather};
 use bert_kernels::feed_forward::feed_forward;
 use bert_kernels::gelu::{Gelu, bias_gelu};
-use bert_kernels::layer_norm::{layer_norm, residual_layer_norm};
+use bert_kernels::layer_norm::{LayerNormParameters, layer_norm, residual_layer_norm};
 use bert_kernels::masked_lm_loss::masked_lm_nll;
 use bert_kernels::self_attention::{Projection, QkvProjections, self_attention};
 use bert_kernels::{Compute, Dropout, Kernels, dense, dropout};
@@ -103,8 +103,11 @@ fn layer_norms(gpu: &Device) {
     for (rows, width) in [(1, 2), (5, 33), (70, 128), (9, 300)] {
         let inputs = [numbers(1, rows * width), numbers(2, width), numbers(3, width)];
         let operation = |compute: Compute, x: Vec<Tensor<1>>| {
-            let y =
-                layer_norm(compute, x[0].clone().reshape([rows, width]), x[1].clone(), x[2].clone(), 1e-6);
+            let y = layer_norm(
+                compute,
+                x[0].clone().reshape([rows, width]),
+                LayerNormParameters { gamma: x[1].clone(), beta: x[2].clone(), epsilon: 1e-6 },
+            );
             y.reshape([rows * width])
         };
         check(gpu, &format!("LayerNorm {rows} x {width}"), &operation, &inputs, 1e-5);
@@ -112,9 +115,9 @@ fn layer_norms(gpu: &Device) {
             [0, 1, 2, 3, 4].map(|i| numbers(i, if i % 2 == 0 && i < 4 { rows * width } else { width }));
         let operation = |compute: Compute, x: Vec<Tensor<1>>| {
             let grid = |i: usize| x[i].clone().reshape([rows, width]);
-            let affine = (x[3].clone(), x[4].clone());
+            let norm = LayerNormParameters { gamma: x[3].clone(), beta: x[4].clone(), epsilon: 1e-6 };
             let dropout = Dropout::new(7, 0.1);
-            let y = residual_layer_norm(compute, grid(0), x[1].clone(), grid(2), affine, 1e-6, dropout);
+            let y = residual_layer_norm(compute, [grid(0), grid(2)], x[1].clone(), norm, dropout);
             y.reshape([rows * width])
         };
         check(gpu, &format!("residual LayerNorm {rows} x {width}"), &operation, &inputs, 1e-5);
@@ -151,10 +154,9 @@ fn embedding_sums(gpu: &Device) {
                 let ids: Vec<i32> = (0..(batch * seq) as i32).map(|i| i * i % modulus).collect();
                 Tensor::<2, Int>::from_data(TensorData::new(ids, [batch, seq]), &x[0].device())
             };
-            let affine = (x[3].clone(), x[4].clone());
+            let norm = LayerNormParameters { gamma: x[3].clone(), beta: x[4].clone(), epsilon: 1e-3 };
             let dropout = Dropout::new(3, 0.1);
-            embeddings(compute, tables, ints(9), ints(2), affine, 1e-3, dropout)
-                .reshape([batch * seq * hidden])
+            embeddings(compute, tables, [ints(9), ints(2)], norm, dropout).reshape([batch * seq * hidden])
         };
         check(gpu, &format!("embeddings {batch} x {seq} x {hidden}"), &operation, &inputs, 2e-5);
     }
@@ -189,7 +191,13 @@ fn attentions(gpu: &Device) {
         let operation = |compute: Compute, x: Vec<Tensor<1>>| {
             let states: [Tensor<3>; 3] = std::array::from_fn(|i| x[i].clone().reshape([batch, seq, hidden]));
             let bias = key_bias(batch, seq, &x[0]);
-            attention(compute, states, bias, heads, 0.3, Dropout::new(5, probability)).reshape([len])
+            attention(
+                compute,
+                states,
+                bias,
+                AttentionSettings { heads, scale: 0.3, dropout: Dropout::new(5, probability) },
+            )
+            .reshape([len])
         };
         check(
             gpu,
@@ -270,7 +278,14 @@ fn products(gpu: &Device) {
             let states = x[0].clone().reshape([batch, seq, hidden]);
             let bias = key_bias(batch, seq, &x[0]);
             let dropout = Dropout::new(5, probability);
-            self_attention(compute, states, projections, bias, heads, 0.3, dropout).reshape([len])
+            self_attention(
+                compute,
+                states,
+                projections,
+                bias,
+                AttentionSettings { heads, scale: 0.3, dropout },
+            )
+            .reshape([len])
         };
         // The gradient of the key's bias is zero, so only its rounding errors are seen: 4.6e-3 with TF32.
         let tolerance = if cfg!(feature = "cuda") { 1e-2 } else { 5e-5 };

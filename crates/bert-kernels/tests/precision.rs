@@ -4,6 +4,7 @@
 //! Every factor may have a relative error of 2^-8; the tolerances are a few times 2^-8, relative to the maximum
 //! element.
 
+use bert_kernels::attention::AttentionSettings;
 use bert_kernels::feed_forward::feed_forward;
 use bert_kernels::gelu::Gelu;
 use bert_kernels::masked_lm_loss::masked_lm_nll;
@@ -119,7 +120,13 @@ fn attention() {
         let states = x[0].clone().reshape([batch, seq, hidden]);
         let projections = QkvProjections { query, key, value };
         let dropout = Dropout::new(3, 0.1);
-        let output = self_attention(compute, states, projections, bias, heads, 0.25, dropout);
+        let output = self_attention(
+            compute,
+            states,
+            projections,
+            bias,
+            AttentionSettings { heads, scale: 0.25, dropout },
+        );
         output.reshape([batch * seq * hidden])
     };
     check("attention", &operation, &inputs);
@@ -188,7 +195,13 @@ fn layer_output(ctx: KernelContext, weights: &[Tensor<2>], rows: usize) -> Tenso
         .map(|i: usize| Projection { weight: weights[i].clone(), bias: tensor(50 + i as u64, HIDDEN) });
     let projections = QkvProjections { query, key, value };
     let bias = Tensor::zeros([2, 1, 1, rows], &Device::flex());
-    let x = self_attention(ctx, states, projections, bias, 3, 0.25, None);
+    let x = self_attention(
+        ctx,
+        states,
+        projections,
+        bias,
+        AttentionSettings { heads: 3, scale: 0.25, dropout: None },
+    );
     let x = dense::product(ctx, x, weights[3].clone());
     let first = Projection { weight: weights[4].clone(), bias: tensor(60, WIDE) };
     feed_forward(ctx, x, first, weights[5].clone(), Gelu::Erf).into_data()

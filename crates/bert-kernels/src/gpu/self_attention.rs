@@ -20,8 +20,8 @@ use super::{
     apply_inputs, element, elementwise, empty_like, empty_with, input, into_contiguous, len, vector_size,
 };
 use crate::arguments::{Compute, Kernels, Precision, Projection, QkvProjections};
-use crate::cpu::dropout_mask::Dropout;
 use crate::fused_op::Fused;
+use crate::ops::attention::AttentionSettings;
 
 /// Returns the context of every token in the type of factors, if all tensors are on a GPU. The bias is a constant to autodiff.
 ///
@@ -32,15 +32,14 @@ pub(crate) fn self_attention(
     x: &Tensor<3>,
     projections: &QkvProjections,
     bias: &Tensor<4>,
-    (heads, scale): (usize, f64),
-    dropout: Option<Dropout>,
+    settings: AttentionSettings,
 ) -> Option<Tensor<3>> {
     if compute.kernels == Kernels::Plain {
         return None;
     }
     let [batch, seq, hidden] = x.dims();
-    let sizes = Sizes { batch, seq, heads, hidden };
-    let softmax = Softmax { heads, seq, scale: scale as f32, dropout };
+    let sizes = Sizes { batch, seq, heads: settings.heads, hidden };
+    let softmax = Softmax::new(seq, settings);
     let QkvProjections { query, key, value } = projections;
     let [wq, wk, wv] = [query, key, value].map(|Projection { weight, .. }| input(weight.clone()));
     let [bq, bk, bv] = [query, key, value].map(|Projection { bias, .. }| input(bias.clone()));

@@ -17,6 +17,7 @@ use super::{apply, element, empty_like, into_contiguous, len, vector_size};
 use crate::arguments::Kernels;
 use crate::cpu::dropout_mask::Dropout;
 use crate::fused_op::Fused;
+use crate::ops::attention::AttentionSettings;
 
 /// Returns the probabilities after dropout of flat scores, if the scores are on a GPU.
 ///
@@ -27,11 +28,10 @@ pub(crate) fn softmax(
     kernels: Kernels,
     scores: Tensor<1>,
     bias: Tensor<1>,
-    (heads, seq): (usize, usize),
-    scale: f64,
-    dropout: Option<Dropout>,
+    seq: usize,
+    settings: AttentionSettings,
 ) -> Option<Tensor<1>> {
-    apply(kernels, Softmax { heads, seq, scale: scale as f32, dropout }, [scores, bias])
+    apply(kernels, Softmax::new(seq, settings), [scores, bias])
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -40,6 +40,13 @@ pub(super) struct Softmax {
     pub(super) seq: usize,
     pub(super) scale: f32,
     pub(super) dropout: Option<Dropout>,
+}
+
+impl Softmax {
+    pub(super) fn new(seq: usize, settings: AttentionSettings) -> Self {
+        let AttentionSettings { heads, scale, dropout } = settings;
+        Self { heads, seq, scale: scale as f32, dropout }
+    }
 }
 
 impl Fused<2, Cube> for Softmax {

@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::marker::PhantomData;
 use std::ops::Range;
 
-use crate::matmul::matrix_view::{Gemm, Matrix, MatrixMut, Side, Threads};
+use crate::matmul::matrix_view::{Gemm, MatmulContext, Matrix, MatrixMut, Side, Threads};
 
 const MISSING: &str = "bf16 products need an x86-64 processor with AVX-512 BF16";
 
@@ -54,6 +54,6 @@ pub(crate) fn on_tiles() -> bool {
     false
 }
 
-pub(crate) fn multiply(_: Threads, _: Gemm, _: MatrixMut, _: bool, _: Operand, _: Operand) {
+pub(crate) fn multiply(_: MatmulContext, _: Gemm, _: MatrixMut, _: Operand, _: Operand) {
     panic!("{MISSING}")
 }

@@ -1,6 +1,8 @@
 //! The arguments of a matrix product: its sizes ([`Gemm`]), strided views of slices ([`Matrix`], [`MatrixMut`]), the
 //! [`Side`] of a factor, and the [`Threads`] to use.
 
+use crate::arguments::Precision;
+
 /// The threads that compute one product.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Threads {
@@ -64,5 +66,29 @@ impl<'a> MatrixMut<'a> {
     /// Returns the matrix that begins at element `first` of the slice.
     pub(crate) fn starting_at(&mut self, first: usize) -> MatrixMut<'_> {
         MatrixMut { data: &mut self.data[first..], row_stride: self.row_stride }
+    }
+}
+
+/// The precision of the factors of a product, the threads that compute it, and whether it is added to the output.
+#[derive(Clone, Copy)]
+pub(crate) struct MatmulContext {
+    pub(crate) precision: Precision,
+    pub(crate) threads: Threads,
+    pub(crate) adds: bool,
+}
+
+impl MatmulContext {
+    pub(crate) fn new(precision: Precision, threads: Threads) -> Self {
+        Self { precision, threads, adds: false }
+    }
+
+    /// Returns the context of products in bf16.
+    pub(crate) fn bf16(threads: Threads) -> Self {
+        Self::new(Precision::Bf16, threads)
+    }
+
+    /// Returns the context of a product that is added to the output if `adds` is true.
+    pub(crate) fn adding(self, adds: bool) -> Self {
+        Self { adds, ..self }
     }
 }

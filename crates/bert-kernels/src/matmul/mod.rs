@@ -25,6 +25,7 @@ use burn::backend::flex::FlexTensor;
 use crate::arguments::Precision;
 use crate::cpu::flex_slices::{slice, width};
 use crate::matmul::bf16::{Operand, Packed};
+pub(crate) use crate::matmul::matrix_view::MatmulContext;
 use crate::matmul::matrix_view::{Gemm, Matrix, MatrixMut, Side, Threads};
 use crate::matmul::packed_weights::PackedWeights;
 
@@ -43,24 +44,6 @@ pub(crate) fn run_both(first: impl FnOnce(Threads) + Send, second: impl FnOnce(T
     } else {
         first(Threads::All);
         second(Threads::All);
-    }
-}
-
-/// The precision of the factors of a product, and the threads that compute it.
-#[derive(Clone, Copy)]
-pub(crate) struct MatmulContext {
-    pub(crate) precision: Precision,
-    pub(crate) threads: Threads,
-}
-
-impl MatmulContext {
-    pub(crate) fn new(precision: Precision, threads: Threads) -> Self {
-        Self { precision, threads }
-    }
-
-    /// Returns the context of products in bf16.
-    pub(crate) fn bf16(threads: Threads) -> Self {
-        Self { precision: Precision::Bf16, threads }
     }
 }
 
@@ -118,16 +101,15 @@ impl<'a> SharedOperand<'a> {
     }
 }
 
-/// Computes `c = a b`, or `c = c + a b` with `add`.
+/// Computes `c = a b`, or `c = c + a b`.
 ///
 /// # Panics
 /// If a matrix does not fit in its slice, if a packed factor was packed for other sizes, or for bf16 on a processor
 /// without AVX-512 BF16.
 pub(crate) fn multiply<'a>(
-    MatmulContext { precision, threads }: MatmulContext,
+    ctx: MatmulContext,
     sizes: Gemm,
     c: MatrixMut,
-    add: bool,
     a: impl Into<Operand<'a>>,
     b: impl Into<Operand<'a>>,
 ) {
@@ -141,16 +123,16 @@ pub(crate) fn multiply<'a>(
             assert!(matrix.holds(rows, columns), "the slice of a factor is too small");
         }
     }
-    match (precision, a, b) {
-        (Precision::Bf16, ..) => bf16::multiply(threads, sizes, c, add, a, b),
-        (Precision::F32, Operand::Plain(a), Operand::Plain(b)) => multiply_f32(threads, sizes, c, add, a, b),
+    match (ctx.precision, a, b) {
+        (Precision::Bf16, ..) => bf16::multiply(ctx, sizes, c, a, b),
+        (Precision::F32, Operand::Plain(a), Operand::Plain(b)) => multiply_f32(ctx, sizes, c, a, b),
         (Precision::F32, ..) => unreachable!("factors are packed for bf16 only"),
     }
 }
 
 /// Computes [`multiply`] in f32; the matrices hold the sizes.
-fn multiply_f32(threads: Threads, Gemm { m, n, k }: Gemm, c: MatrixMut, add: bool, a: Matrix, b: Matrix) {
-    let parallelism = match threads {
+fn multiply_f32(ctx: MatmulContext, Gemm { m, n, k }: Gemm, c: MatrixMut, a: Matrix, b: Matrix) {
+    let parallelism = match ctx.threads {
         Threads::One => gemm::Parallelism::None,
         Threads::All => gemm::Parallelism::Rayon(0),
     };
@@ -168,14 +150,14 @@ fn multiply_f32(threads: Threads, Gemm { m, n, k }: Gemm, c: MatrixMut, add: boo
             c.data.as_mut_ptr(),
             1,
             c.row_stride as isize,
-            add,
+            ctx.adds,
             a.data.as_ptr(),
             a.column as isize,
             a.row as isize,
             b.data.as_ptr(),
             b.column as isize,
             b.row as isize,
-            if add { 1.0 } else { 0.0 },
+            if ctx.adds { 1.0 } else { 0.0 },
             1.0,
             false,
             false,

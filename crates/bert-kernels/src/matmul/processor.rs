@@ -105,7 +105,7 @@ pub fn product_times(rows: usize, input: usize, output: usize) -> Option<Product
         let started = Instant::now();
         let ctx = MatmulContext::new(precision, Threads::All);
         let c = MatrixMut::new(&mut c, n);
-        multiply(ctx, Gemm { m, n, k }, c, false, Matrix::rows(&a, k), Matrix::rows(&b, n));
+        multiply(ctx, Gemm { m, n, k }, c, Matrix::rows(&a, k), Matrix::rows(&b, n));
         started.elapsed()
     }))
 }

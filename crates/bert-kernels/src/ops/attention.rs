@@ -26,7 +26,18 @@ use crate::matmul::matrix_view::{Gemm, Matrix, MatrixMut, Threads};
 use crate::matmul::{MatmulContext, multiply};
 use crate::ops::plain::matmul;
 
-/// Returns the multi-head attention. `scale` multiplies the scores before the bias is added.
+/// The settings of an attention.
+#[derive(Clone, Copy, Debug)]
+pub struct AttentionSettings {
+    /// Number of heads.
+    pub heads: usize,
+    /// Factor of the scores, before the bias is added.
+    pub scale: f64,
+    /// Dropout of the probabilities.
+    pub dropout: Option<Dropout>,
+}
+
+/// Returns the multi-head attention.
 ///
 /// # Shapes
 /// - query and output: `[batch, queries, hidden]`, `hidden` a multiple of `heads`
@@ -36,10 +47,9 @@ pub fn attention(
     compute: Compute,
     [query, key, value]: [Tensor<3>; 3],
     bias: Tensor<4>,
-    heads: usize,
-    scale: f64,
-    dropout: Option<Dropout>,
+    settings: AttentionSettings,
 ) -> Tensor<3> {
+    let AttentionSettings { heads, scale, dropout } = settings;
     let [batch, queries, hidden] = query.dims();
     let keys = key.dims()[1];
     assert_shape!(key, [batch, keys, hidden]);
@@ -56,7 +66,7 @@ pub fn attention(
                 Attention { bias, heads, scale: scale as f32, dropout, precision: compute.precision };
             apply(operation, path, [query.into(), key.into(), value.into()])
         }
-        None => plain(compute, [query, key, value], bias, heads, scale, dropout).context,
+        None => plain(compute, [query, key, value], bias, settings).context,
     }
 }
 
@@ -69,10 +79,9 @@ pub fn plain(
     compute: Compute,
     [query, key, value]: [Tensor<3>; 3],
     bias: Tensor<4>,
-    heads: usize,
-    scale: f64,
-    dropout: Option<Dropout>,
+    settings: AttentionSettings,
 ) -> AttentionOutput {
+    let heads = settings.heads;
     let [batch, queries, hidden] = query.dims();
     let split = |x: Tensor<3>| {
         let seq = x.dims()[1];
@@ -83,7 +92,7 @@ pub fn plain(
     let key = split(key);
     let value = split(value);
     let scores = matmul(compute.precision, query, key.transpose()); // [batch, heads, queries, keys]
-    let probabilities = probabilities(compute.kernels, scores, bias, scale, dropout);
+    let probabilities = probabilities(compute.kernels, scores, bias, settings);
     let context = matmul(compute.precision, probabilities.clone(), value) // [batch, heads, queries, head_dim]
         .swap_dims(1, 2) // [batch, queries, heads, head_dim]
         .reshape([batch, queries, hidden]); // [batch, queries, hidden]
@@ -95,20 +104,19 @@ fn probabilities(
     kernels: Kernels,
     scores: Tensor<4>,
     bias: Tensor<4>,
-    scale: f64,
-    dropout: Option<Dropout>,
+    settings: AttentionSettings,
 ) -> Tensor<4> {
     #[cfg(feature = "cubecl")]
     if scores.dims()[2] == scores.dims()[3] && bias.dims() == [scores.dims()[0], 1, 1, scores.dims()[3]] {
-        let [_, heads, seq, _] = scores.dims();
+        let seq = scores.dims()[2];
         let flat = (scores.clone().flatten(0, 3), bias.clone().flatten(0, 3));
-        if let Some(y) = crate::gpu::softmax::softmax(kernels, flat.0, flat.1, (heads, seq), scale, dropout) {
+        if let Some(y) = crate::gpu::softmax::softmax(kernels, flat.0, flat.1, seq, settings) {
             return y.reshape(scores.shape());
         }
     }
     #[cfg(not(feature = "cubecl"))]
     let _ = kernels;
-    crate::ops::dropout::plain(softmax(scores.mul_scalar(scale) + bias, 3), dropout)
+    crate::ops::dropout::plain(softmax(scores.mul_scalar(settings.scale) + bias, 3), settings.dropout)
 }
 
 #[derive(Clone, Debug)]
@@ -174,7 +182,7 @@ impl Attention {
         let ctx = MatmulContext::new(self.precision, Threads::One);
         let [query, key, _] = row.qkv.map(|x| row.sizes.head(x, head));
         let sizes = Gemm { m: seq, n: seq, k: head_dim };
-        multiply(ctx, sizes, MatrixMut::new(scores, seq), false, query, key.transposed());
+        multiply(ctx, sizes, MatrixMut::new(scores, seq), query, key.transposed());
     }
 
     /// Returns whether there are more threads than rows of the batch.
@@ -313,7 +321,7 @@ impl Attention {
         let ctx = MatmulContext::new(self.precision, Threads::One);
         let scores = Matrix::rows(scores, seq);
         let value = row.sizes.head(row.qkv[2], head);
-        multiply(ctx, Gemm { m: seq, n: head_dim, k: seq }, context, false, scores, value);
+        multiply(ctx, Gemm { m: seq, n: head_dim, k: seq }, context, scores, value);
     }
 
     /// Computes the gradients of the row's queries, keys and values; `gradient` belongs to its context.
@@ -377,10 +385,10 @@ impl Attention {
             }
             None => probabilities,
         };
-        multiply(ctx, sizes, d_value, false, Matrix::rows(used, seq).transposed(), context);
+        multiply(ctx, sizes, d_value, Matrix::rows(used, seq).transposed(), context);
 
         let scores = MatrixMut::new(d_scores, seq);
-        multiply(ctx, scores_sizes, scores, false, context, value.transposed());
+        multiply(ctx, scores_sizes, scores, context, value.transposed());
         if let Some(dropout) = self.dropout {
             // The mask words of the probabilities apply here too.
             dropout.apply_words(d_scores, first, words);
@@ -388,8 +396,8 @@ impl Attention {
         softmax_backward_rows(probabilities, d_scores, self.scale, seq);
 
         let d_scores = Matrix::rows(d_scores, seq);
-        multiply(ctx, sizes, d_query, false, d_scores, key);
-        multiply(ctx, sizes, d_key, false, d_scores.transposed(), query);
+        multiply(ctx, sizes, d_query, d_scores, key);
+        multiply(ctx, sizes, d_key, d_scores.transposed(), query);
     }
 }
 

@@ -86,7 +86,7 @@ impl Fused<2> for Dense {
             |threads| {
                 if let Some(d_x) = &mut d_x {
                     let ctx = MatmulContext::new(self.0, threads);
-                    backward_x(ctx, slice(&weight), output, slice(&gradient), d_x, false);
+                    backward_x(ctx, slice(&weight), output, slice(&gradient), d_x);
                 }
             },
             |threads| {
@@ -117,7 +117,7 @@ pub(crate) fn forward(
     let rows = y.len() / output;
     let weight = SharedOperand::weight(ctx, cache, weight);
     let sizes = Gemm { m: rows, n: output, k: input };
-    multiply(ctx, sizes, MatrixMut::new(y, output), false, Matrix::rows(x, input), weight.operand());
+    multiply(ctx, sizes, MatrixMut::new(y, output), Matrix::rows(x, input), weight.operand());
 }
 
 /// Computes `dx = dy W'`, or adds it to the given buffer.
@@ -127,14 +127,13 @@ pub(crate) fn backward_x(
     output: usize,
     gradient: &[f32],
     d_x: &mut [f32],
-    add: bool,
 ) {
     let input = weight.len() / output;
     let rows = gradient.len() / output;
     let gradient = Matrix::rows(gradient, output);
     let weight = Matrix::rows(weight, output).transposed();
     let sizes = Gemm { m: rows, n: input, k: output };
-    multiply(ctx, sizes, MatrixMut::new(d_x, input), add, gradient, weight);
+    multiply(ctx, sizes, MatrixMut::new(d_x, input), gradient, weight);
 }
 
 /// Computes `dW = x' dy`.
@@ -169,10 +168,10 @@ pub(crate) fn transposed_product(
     let n = sizes.n;
     let mut c = MatrixMut::new(c, n);
     if ctx.precision == Precision::Bf16 || n > STRIPS * STRIP {
-        return multiply(ctx, sizes, c, false, a.transposed(), b.operand());
+        return multiply(ctx, sizes, c, a.transposed(), b.operand());
     }
     for first in (0..n).step_by(STRIP) {
         let strip = Gemm { n: STRIP.min(n - first), ..sizes };
-        multiply(ctx, strip, c.starting_at(first), false, a.transposed(), b.columns_from(first));
+        multiply(ctx, strip, c.starting_at(first), a.transposed(), b.columns_from(first));
     }
 }

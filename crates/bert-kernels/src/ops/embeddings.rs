@@ -16,7 +16,7 @@ use crate::cpu::flex_slices::{buffer, contiguous, indices, slice, slice_mut, ten
 use crate::cpu::row_blocks::{add, rows_per_block};
 use crate::fused_op::{Fused, Input, apply, fused_path, tensor_backend};
 use crate::ops::layer_norm;
-use crate::ops::layer_norm::{Statistics, normalize, normalized_backward};
+use crate::ops::layer_norm::{LayerNormParameters, Statistics, normalize, normalized_backward};
 
 /// The embedding tables: `[vocabulary, hidden]`, `[types, hidden]` and `[positions, hidden]`.
 #[derive(Clone, Debug)]
@@ -33,17 +33,15 @@ pub struct Tables {
 ///
 /// # Shapes
 /// - input_ids, segment_ids: `[batch, seq]`, `seq <= positions`
-/// - gamma, beta: `[hidden]`
 /// - output: `[batch, seq, hidden]`
 pub fn embeddings(
     compute: Compute,
     tables: Tables,
-    input_ids: Tensor<2, Int>,
-    segment_ids: Tensor<2, Int>,
-    (gamma, beta): (Tensor<1>, Tensor<1>),
-    epsilon: f64,
+    [input_ids, segment_ids]: [Tensor<2, Int>; 2],
+    parameters: LayerNormParameters,
     dropout: Option<Dropout>,
 ) -> Tensor<3> {
+    let LayerNormParameters { gamma, beta, epsilon } = parameters;
     let [batch, seq] = input_ids.dims();
     assert_shape!(segment_ids, [batch, seq]);
     let [positions, hidden] = tables.position.dims();
@@ -71,10 +69,16 @@ pub fn embeddings(
             apply(operation, path, inputs)
         }
         #[cfg(feature = "cubecl")]
-        None if crate::gpu::has_kernels(compute.kernels, word) => {
-            on_gpu(compute, tables, input_ids, segment_ids, (gamma, beta), epsilon, dropout)
+        None if crate::gpu::has_kernels(compute.kernels, word) => on_gpu(
+            compute,
+            tables,
+            [input_ids, segment_ids],
+            LayerNormParameters { gamma, beta, epsilon },
+            dropout,
+        ),
+        None => {
+            plain(tables, [input_ids, segment_ids], LayerNormParameters { gamma, beta, epsilon }, dropout)
         }
-        None => plain(tables, input_ids, segment_ids, (gamma, beta), epsilon, dropout),
     }
 }
 
@@ -141,17 +145,15 @@ impl Fused<1> for Gather {
 fn on_gpu(
     compute: Compute,
     tables: Tables,
-    input_ids: Tensor<2, Int>,
-    segment_ids: Tensor<2, Int>,
-    (gamma, beta): (Tensor<1>, Tensor<1>),
-    epsilon: f64,
+    [input_ids, segment_ids]: [Tensor<2, Int>; 2],
+    parameters: LayerNormParameters,
     dropout: Option<Dropout>,
 ) -> Tensor<3> {
     let Tables { word, token_type, position } = tables;
     let tables = [word, token_type, position];
     let x = crate::gpu::embeddings::sum(compute.kernels, tables, input_ids, segment_ids)
         .expect("the tables are on a GPU");
-    let y = layer_norm::layer_norm(compute, x, gamma, beta, epsilon); // [batch, seq, hidden]
+    let y = layer_norm::layer_norm(compute, x, parameters); // [batch, seq, hidden]
     crate::ops::dropout::plain(y, dropout)
 }
 
@@ -161,10 +163,8 @@ fn on_gpu(
 /// - same as [`embeddings()`]
 pub fn plain(
     tables: Tables,
-    input_ids: Tensor<2, Int>,
-    segment_ids: Tensor<2, Int>,
-    (gamma, beta): (Tensor<1>, Tensor<1>),
-    epsilon: f64,
+    [input_ids, segment_ids]: [Tensor<2, Int>; 2],
+    parameters: LayerNormParameters,
     dropout: Option<Dropout>,
 ) -> Tensor<3> {
     let [_, seq] = input_ids.dims();
@@ -172,7 +172,7 @@ pub fn plain(
     let x = burn::tensor::module::embedding(tables.word, input_ids)
         + burn::tensor::module::embedding(tables.token_type, segment_ids)
         + positions; // [batch, seq, hidden]
-    crate::ops::dropout::plain(layer_norm::plain(x, gamma, beta, epsilon), dropout)
+    crate::ops::dropout::plain(layer_norm::plain(x, parameters), dropout)
 }
 
 #[derive(Clone, Debug)]
@@ -211,7 +211,7 @@ impl Fused<5> for Embeddings {
                     add(h, row(&token_type, self.segments[token]));
                     add(h, row(&position, token % self.seq));
                 }
-                normalize(h, slice(&gamma), slice(&beta), self.epsilon, y, rows);
+                normalize(h, [slice(&gamma), slice(&beta)], self.epsilon, y, rows);
                 if let Some(dropout) = self.dropout {
                     dropout.apply(y, index * block * hidden, words);
                 }

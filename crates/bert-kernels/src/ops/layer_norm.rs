@@ -17,19 +17,31 @@ use crate::cpu::row_blocks::{add, add_bias, add_blocks, add_rows, column_sums, r
 use crate::fused_op::{Fused, Input, apply, fused_path, tensor_backend};
 use crate::ops::dropout::{HostDropout, RowDropout};
 
-/// Computes LayerNorm over the last axis; `epsilon` is added to the variance inside the square root.
+/// The parameters of a LayerNorm.
+///
+/// # Shapes
+/// - gamma, beta: `[width]`
+#[derive(Clone, Debug)]
+pub struct LayerNormParameters {
+    /// The factors.
+    pub gamma: Tensor<1>,
+    /// The offsets.
+    pub beta: Tensor<1>,
+    /// A small number that is added to the variance inside the square root.
+    pub epsilon: f64,
+}
+
+/// Computes LayerNorm over the last axis.
 ///
 /// # Shapes
 /// - x and output: `[.., width]`
-/// - gamma, beta: `[width]`
 pub fn layer_norm<const D: usize>(
     compute: Compute,
     x: Tensor<D>,
-    gamma: Tensor<1>,
-    beta: Tensor<1>,
-    epsilon: f64,
+    parameters: LayerNormParameters,
 ) -> Tensor<D> {
     let width = x.dims()[D - 1];
+    let LayerNormParameters { gamma, beta, epsilon } = parameters;
     assert_shape!(gamma, [width]);
     assert_shape!(beta, [width]);
     match fused_path(compute, &[tensor_backend(&x), tensor_backend(&gamma), tensor_backend(&beta)]) {
@@ -47,7 +59,7 @@ pub fn layer_norm<const D: usize>(
             ) {
                 return y.reshape(x.shape());
             }
-            plain(x, gamma, beta, epsilon)
+            plain(x, LayerNormParameters { gamma, beta, epsilon })
         }
     }
 }
@@ -57,16 +69,15 @@ pub fn layer_norm<const D: usize>(
 ///
 /// # Shapes
 /// - x, residual and output: `[.., width]`
-/// - bias, gamma, beta: `[width]`
+/// - bias: `[width]`
 pub fn residual_layer_norm<const D: usize>(
     compute: Compute,
-    x: Tensor<D>,
+    [x, residual]: [Tensor<D>; 2],
     bias: Tensor<1>,
-    residual: Tensor<D>,
-    (gamma, beta): (Tensor<1>, Tensor<1>),
-    epsilon: f64,
+    parameters: LayerNormParameters,
     dropout: impl Into<RowDropout>,
 ) -> Tensor<D> {
+    let LayerNormParameters { gamma, beta, epsilon } = parameters;
     let width = x.dims()[D - 1];
     let dropout = dropout.into();
     for vector in [&bias, &gamma, &beta] {
@@ -102,7 +113,7 @@ pub fn residual_layer_norm<const D: usize>(
                 }
             }
             let h = dropout.apply(x.cast(residual.dtype()) + bias.unsqueeze::<D>()) + residual;
-            layer_norm(compute, h, gamma, beta, epsilon)
+            layer_norm(compute, h, LayerNormParameters { gamma, beta, epsilon })
         }
     }
 }
@@ -111,7 +122,8 @@ pub fn residual_layer_norm<const D: usize>(
 ///
 /// # Shapes
 /// - same as [`layer_norm`]
-pub fn plain<const D: usize>(x: Tensor<D>, gamma: Tensor<1>, beta: Tensor<1>, epsilon: f64) -> Tensor<D> {
+pub fn plain<const D: usize>(x: Tensor<D>, parameters: LayerNormParameters) -> Tensor<D> {
+    let LayerNormParameters { gamma, beta, epsilon } = parameters;
     burn::tensor::module::layer_norm(x, gamma, Some(beta), epsilon)
 }
 
@@ -150,7 +162,7 @@ impl Fused<3> for LayerNorm {
         y.par_chunks_mut(block * width)
             .zip(values.par_chunks(block * width))
             .zip(rows.par_chunks_mut(block))
-            .for_each(|((y, h), rows)| normalize(h, gamma_values, beta_values, self.epsilon, y, rows));
+            .for_each(|((y, h), rows)| normalize(h, [gamma_values, beta_values], self.epsilon, y, rows));
         (tensor(y, shape), Statistics { h, gamma, rows })
     }
 
@@ -193,7 +205,7 @@ pub(crate) fn normalized_backward(
         .for_each(|(index, (((gradient, h), rows), sums))| {
             before(gradient, index * block * width);
             let (gamma_sum, beta_sum) = sums.split_at_mut(width);
-            normalize_backward(h, gamma, rows, gradient, gamma_sum, beta_sum);
+            normalize_backward(h, gamma, rows, gradient, [gamma_sum, beta_sum]);
         });
     let sums = add_blocks(&sums, 2 * width);
     let (gamma, beta) = sums.split_at(width);
@@ -225,7 +237,7 @@ impl Fused<5> for ResidualLayerNorm {
                     dropout.apply(h, index * block, width, words);
                 }
                 add(h, residual);
-                normalize(h, gamma_values, beta_values, self.epsilon, y, rows);
+                normalize(h, [gamma_values, beta_values], self.epsilon, y, rows);
             });
         (tensor(y, shape), Statistics { h, gamma, rows })
     }
@@ -275,12 +287,12 @@ vectorized! {
     /// Normalizes each row; writes mean and r to `rows`.
     pub(crate) fn normalize(
         h: &[f32],
-        gamma: &[f32],
-        beta: &[f32],
+        gamma_and_beta: [&[f32]; 2],
         epsilon: f32,
         y: &mut [f32],
         rows: &mut [[f32; 2]],
     ) {
+        let [gamma, beta] = gamma_and_beta;
         let width = gamma.len();
         for ((h, y), row) in h.chunks_exact(width).zip(y.chunks_exact_mut(width)).zip(rows) {
             let mean = sum(h) / width as f32;
@@ -304,9 +316,9 @@ vectorized! {
         gamma: &[f32],
         rows: &[[f32; 2]],
         gradient: &mut [f32],
-        gamma_sum: &mut [f32],
-        beta_sum: &mut [f32],
+        sums: [&mut [f32]; 2],
     ) {
+        let [gamma_sum, beta_sum] = sums;
         let width = gamma.len();
         let mut scratch = vec![0f32; width];
         let normal = &mut scratch[..];

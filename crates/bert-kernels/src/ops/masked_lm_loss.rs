@@ -124,8 +124,7 @@ type Saved = ([FlexTensor; 3], Option<FlexTensor>, Vec<[f32; 2]>, Vec<f32>);
 fn logits(
     precision: Precision,
     transformed: Operand,
-    table: &[f32],
-    bias: &[f32],
+    [table, bias]: [&[f32]; 2],
     hidden: usize,
     block: &mut [f32],
 ) {
@@ -134,7 +133,7 @@ fn logits(
     let table = Matrix::rows(table, hidden).transposed();
     let ctx = MatmulContext::new(precision, Threads::One);
     let sizes = Gemm { m: rows, n: columns, k: hidden };
-    multiply(ctx, sizes, MatrixMut::new(block, columns), false, transformed, table);
+    multiply(ctx, sizes, MatrixMut::new(block, columns), transformed, table);
     add_bias(block, bias);
 }
 
@@ -170,7 +169,7 @@ pub(crate) fn logits_by_blocks<T: Copy + Default + Send>(
         .for_each(|(index, ((((parts, kept_block), label_values), table), bias))| {
             let mut discarded = kept_block.is_none().then(|| scratch(n * bias.len()));
             let block = kept_block.or(discarded.as_deref_mut()).expect("a kept or a scratch block");
-            logits(precision, shared.operand(), table, bias, hidden, block);
+            logits(precision, shared.operand(), [table, bias], hidden, block);
             let labels = labels.iter().zip(label_values);
             for ((label, value), row) in labels.zip(block.chunks_exact(bias.len())) {
                 if let Some(column) = label.checked_sub(index * COLUMNS)
@@ -340,7 +339,7 @@ impl BackwardPass<'_> {
             transposed_product(ctx, sizes, d_table, block, &self.right);
             let sizes = Gemm { m: n, n: hidden, k: columns };
             let sum = MatrixMut::new(d_transformed, hidden);
-            multiply(ctx, sizes, sum, i > 0, block, Matrix::rows(self.table(first, columns), hidden));
+            multiply(ctx.adding(i > 0), sizes, sum, block, Matrix::rows(self.table(first, columns), hidden));
         }
     }
 
@@ -351,12 +350,12 @@ impl BackwardPass<'_> {
             Some(all) => {
                 let stored = &all[first * n..first * n + n * columns];
                 let parts = &self.parts[first / COLUMNS * n..];
-                from_exponentials(stored, columns, parts, self.log_sums, self.gradient, block);
+                from_exponentials(stored, columns, parts, [self.log_sums, self.gradient], block);
             }
             None => {
                 let table = self.table(first, columns);
                 let bias = &self.bias[first..first + columns];
-                logits(self.precision, self.left.operand(), table, bias, self.hidden, block);
+                logits(self.precision, self.left.operand(), [table, bias], self.hidden, block);
                 from_logits(columns, self.log_sums, self.gradient, block);
             }
         }
@@ -403,10 +402,10 @@ vectorized! {
         stored: &[f32],
         columns: usize,
         parts: &[[f32; 2]],
-        log_sums: &[f32],
-        gradient: &[f32],
+        sums_and_gradient: [&[f32]; 2],
         block: &mut [f32],
     ) {
+        let [log_sums, gradient] = sums_and_gradient;
         let rows = stored.chunks_exact(columns).zip(block.chunks_exact_mut(columns));
         let factors = parts.iter().zip(log_sums).zip(gradient);
         for ((stored, block), (([max_logit, _], log_sum), gradient)) in rows.zip(factors) {

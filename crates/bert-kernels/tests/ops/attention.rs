@@ -1,6 +1,6 @@
 //! Attention of all heads, alone and with its projections; the dense product.
 
-use bert_kernels::attention::{self, attention};
+use bert_kernels::attention::{self, AttentionSettings, attention};
 use bert_kernels::self_attention::{Projection, QkvProjections, self_attention};
 use bert_kernels::{Dropout, dense};
 use burn::tensor::{DType, Tensor};
@@ -28,12 +28,25 @@ impl Case {
 
     fn fused(&self, x: &[Tensor<1>]) -> Tensor<1> {
         let (qkv, bias) = self.inputs(x);
-        attention(FUSED, qkv, bias, self.heads, self.scale, self.dropout).reshape([-1])
+        attention(
+            FUSED,
+            qkv,
+            bias,
+            AttentionSettings { heads: self.heads, scale: self.scale, dropout: self.dropout },
+        )
+        .reshape([-1])
     }
 
     fn plain(&self, x: &[Tensor<1>]) -> Tensor<1> {
         let (qkv, bias) = self.inputs(x);
-        attention::plain(FUSED, qkv, bias, self.heads, self.scale, self.dropout).context.reshape([-1])
+        attention::plain(
+            FUSED,
+            qkv,
+            bias,
+            AttentionSettings { heads: self.heads, scale: self.scale, dropout: self.dropout },
+        )
+        .context
+        .reshape([-1])
     }
 }
 
@@ -91,7 +104,8 @@ fn attention_with_large_scores() {
     let op = |x: Vec<Tensor<1>>| {
         let [query, key, value] = std::array::from_fn(|i| x[i].clone().reshape([1, 4, 2]));
         let bias = leaf(&[0.0; 4], x[0].dtype()).detach().reshape([1, 1, 1, 4]);
-        attention(FUSED, [query, key, value], bias, 1, 1.0, None).reshape([-1])
+        attention(FUSED, [query, key, value], bias, AttentionSettings { heads: 1, scale: 1.0, dropout: None })
+            .reshape([-1])
     };
     let large = |seed| numbers(seed, 8).iter().map(|x| 30.0 * x).collect::<Vec<f32>>();
     let (value, gradients) = run(&op, &[large(1), large(2), large(3)], DType::F32);
@@ -117,7 +131,14 @@ fn self_attention_with_its_projections() {
                 });
                 let projections = QkvProjections { query, key, value };
                 let hidden = x[0].clone().reshape([batch, seq, hidden]);
-                self_attention(FUSED, hidden, projections, bias, heads, 0.25, dropout).reshape([-1])
+                self_attention(
+                    FUSED,
+                    hidden,
+                    projections,
+                    bias,
+                    AttentionSettings { heads, scale: 0.25, dropout },
+                )
+                .reshape([-1])
             };
             let scale = 1.0 / (hidden as f32).sqrt();
             let mut inputs = vec![numbers(1, batch * seq * hidden)];

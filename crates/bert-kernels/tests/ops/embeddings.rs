@@ -2,6 +2,7 @@
 
 use bert_kernels::Dropout;
 use bert_kernels::embeddings::{Tables, embeddings};
+use bert_kernels::layer_norm::LayerNormParameters;
 use bert_kernels::masked_lm_loss::masked_lm_nll;
 use burn::tensor::Tensor;
 
@@ -24,8 +25,8 @@ fn three_embeddings() {
                 };
                 let ids = ints(&ids, [batch, seq]);
                 let segments = ints(&segments, [batch, seq]);
-                let affine = (x[3].clone(), x[4].clone());
-                embeddings(FUSED, tables, ids, segments, affine, 1e-12, dropout).reshape([-1])
+                let norm = LayerNormParameters { gamma: x[3].clone(), beta: x[4].clone(), epsilon: 1e-12 };
+                embeddings(FUSED, tables, [ids, segments], norm, dropout).reshape([-1])
             };
             let inputs = [
                 numbers(1, vocabulary * hidden),
@@ -54,9 +55,9 @@ fn embedding_table_used_twice() {
             let table = x[0].clone().reshape([vocab, hidden]);
             let rows = |i: usize, rows: usize| x[i].clone().reshape([rows, hidden]);
             let tables = Tables { word: table.clone(), token_type: rows(1, 2), position: rows(2, seq) };
-            let affine = (x[3].clone(), x[4].clone());
+            let norm = LayerNormParameters { gamma: x[3].clone(), beta: x[4].clone(), epsilon: 1e-12 };
             let segments = ints(&vec![1; tokens], [batch, seq]);
-            let states = embeddings(FUSED, tables, ints(&ids, [batch, seq]), segments, affine, 1e-12, None);
+            let states = embeddings(FUSED, tables, [ints(&ids, [batch, seq]), segments], norm, None);
             masked_lm_nll(
                 FUSED,
                 states.reshape([tokens, hidden]),

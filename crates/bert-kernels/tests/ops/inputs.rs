@@ -2,10 +2,10 @@
 //! operations.
 
 use bert_kernels::adamw::{self, AdamW};
-use bert_kernels::attention::attention;
+use bert_kernels::attention::{AttentionSettings, attention};
 use bert_kernels::embeddings::{self, Tables, embeddings};
 use bert_kernels::gelu::{self, Gelu, bias_gelu};
-use bert_kernels::layer_norm::{self, layer_norm, residual_layer_norm};
+use bert_kernels::layer_norm::{self, LayerNormParameters, layer_norm, residual_layer_norm};
 use bert_kernels::masked_lm_loss::{self, masked_lm_nll};
 use bert_kernels::{Compute, Dropout};
 use burn::tensor::{DType, Device, Int, Tensor, TensorData};
@@ -18,8 +18,8 @@ fn shared_inputs_are_not_overwritten() {
     let x = Tensor::<2>::from_data(TensorData::new(numbers(1, 12), [3, 4]), &device);
     let before = x.clone().into_data();
     let vector = |seed| Tensor::<1>::from_data(TensorData::new(numbers(seed, 4), [4]), &device);
-    let affine = (vector(3), vector(4));
-    let y = residual_layer_norm(FUSED, x.clone(), vector(2), x.clone(), affine, 1e-12, Dropout::new(1, 0.5));
+    let norm = LayerNormParameters { gamma: vector(3), beta: vector(4), epsilon: 1e-12 };
+    let y = residual_layer_norm(FUSED, [x.clone(), x.clone()], vector(2), norm, Dropout::new(1, 0.5));
     let state = adamw::State { parameter: vector(5), first: vector(6), second: vector(6).abs() };
     let step = AdamW {
         beta1: 0.9,
@@ -83,11 +83,18 @@ fn nan_is_propagated() {
     let has_nan = |x: Tensor<1>| host(x).iter().any(|x| x.is_nan());
     assert!(has_nan(bias_gelu(FUSED, broken(40), fine(40), Gelu::Erf)));
     assert!(has_nan(bias_gelu(FUSED, broken(40), fine(40), Gelu::Tanh)));
-    assert!(has_nan(layer_norm(FUSED, broken(40), fine(40), fine(40), 1e-12)));
+    assert!(has_nan(layer_norm(
+        FUSED,
+        broken(40),
+        LayerNormParameters { gamma: fine(40), beta: fine(40), epsilon: 1e-12 }
+    )));
     let bias = || leaf(&[0.0; 5], DType::F32).reshape([1, 1, 1, 5]);
     let shape = [1, 5, 8];
     let qkv = [broken(40).reshape(shape), fine(40).reshape(shape), fine(40).reshape(shape)];
-    assert!(has_nan(attention(FUSED, qkv, bias(), 2, 1.0, None).reshape([-1])));
+    assert!(has_nan(
+        attention(FUSED, qkv, bias(), AttentionSettings { heads: 2, scale: 1.0, dropout: None })
+            .reshape([-1])
+    ));
     let nll = masked_lm_nll(
         FUSED,
         broken(40).reshape([5, 8]),
@@ -104,8 +111,8 @@ fn plain_and_fused_agree_in_f32_as_well() {
     let n = 300;
     let x = || leaf(&numbers(1, n), DType::F32).reshape([3, 100]);
     let v = |seed| leaf(&numbers(seed, 100), DType::F32);
-    let got = layer_norm(FUSED, x(), v(2), v(3), 1e-12);
-    let want = layer_norm::plain(x(), v(2), v(3), 1e-12);
+    let got = layer_norm(FUSED, x(), LayerNormParameters { gamma: v(2), beta: v(3), epsilon: 1e-12 });
+    let want = layer_norm::plain(x(), LayerNormParameters { gamma: v(2), beta: v(3), epsilon: 1e-12 });
     close("layer_norm", &host(got.reshape([-1])), &host(want.reshape([-1])), 1e-6);
     let nll = |f: fn(Compute, Tensor<2>, Tensor<2>, Tensor<1>, Tensor<1, Int>) -> Tensor<1>| {
         let table = leaf(&numbers(5, 700), DType::F32).reshape([7, 100]);
@@ -115,14 +122,18 @@ fn plain_and_fused_agree_in_f32_as_well() {
     let dropped = |fused: bool| {
         let table = |seed, rows: usize| leaf(&numbers(seed, rows * 4), DType::F32).reshape([rows, 4]);
         let tables = Tables { word: table(1, 5), token_type: table(2, 2), position: table(3, 6) };
-        let affine = (leaf(&[1.0; 4], DType::F32), leaf(&[0.5; 4], DType::F32));
+        let norm = LayerNormParameters {
+            gamma: leaf(&[1.0; 4], DType::F32),
+            beta: leaf(&[0.5; 4], DType::F32),
+            epsilon: 1e-12,
+        };
         let ids = ints(&[0, 1, 2, 3, 4, 0], [1, 6]);
         let segments = ints(&[0, 0, 0, 1, 1, 1], [1, 6]);
         let dropout = Dropout::new(9, 0.5);
         let y = if fused {
-            embeddings(FUSED, tables, ids, segments, affine, 1e-12, dropout)
+            embeddings(FUSED, tables, [ids, segments], norm, dropout)
         } else {
-            embeddings::plain(tables, ids, segments, affine, 1e-12, dropout)
+            embeddings::plain(tables, [ids, segments], norm, dropout)
         };
         host(y.reshape([-1]))
     };

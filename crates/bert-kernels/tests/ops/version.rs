@@ -4,7 +4,7 @@ use bert_kernels::Dropout;
 use bert_kernels::adamw::{self, AdamW};
 use bert_kernels::embeddings::{Tables, embeddings};
 use bert_kernels::gelu::{Gelu, bias_gelu};
-use bert_kernels::layer_norm::residual_layer_norm;
+use bert_kernels::layer_norm::{LayerNormParameters, residual_layer_norm};
 use burn::tensor::{DType, Device, Tensor, TensorData};
 
 use crate::common::{FUSED, host, ints, numbers, run};
@@ -30,16 +30,9 @@ impl Digest {
         self.add_run(
             &|x| {
                 let rows = |i: usize| x[i].clone().reshape([7, 37]);
-                let affine = (x[3].clone(), x[4].clone());
-                let y = residual_layer_norm(
-                    FUSED,
-                    rows(0),
-                    x[1].clone(),
-                    rows(2),
-                    affine,
-                    1e-12,
-                    Dropout::new(5, 0.1),
-                );
+                let norm = LayerNormParameters { gamma: x[3].clone(), beta: x[4].clone(), epsilon: 1e-12 };
+                let y =
+                    residual_layer_norm(FUSED, [rows(0), rows(2)], x[1].clone(), norm, Dropout::new(5, 0.1));
                 y.reshape([-1])
             },
             &[259, 37, 259, 37, 37],
@@ -50,8 +43,8 @@ impl Digest {
                 let tables = Tables { word: table(0, 5), token_type: table(1, 2), position: table(2, 6) };
                 let ids = ints(&[0, 1, 2, 3, 4, 0], [1, 6]);
                 let segments = ints(&[0, 0, 0, 1, 1, 1], [1, 6]);
-                let affine = (x[3].clone(), x[4].clone());
-                embeddings(FUSED, tables, ids, segments, affine, 1e-12, Dropout::new(9, 0.1)).reshape([-1])
+                let norm = LayerNormParameters { gamma: x[3].clone(), beta: x[4].clone(), epsilon: 1e-12 };
+                embeddings(FUSED, tables, [ids, segments], norm, Dropout::new(9, 0.1)).reshape([-1])
             },
             &[95, 38, 114, 19, 19],
         );

@@ -1,7 +1,7 @@
 //! AdapterFusion: attention over the outputs of several adapters (Pfeiffer et al. 2021).
 
 use bert_kernels::Compute;
-use bert_kernels::layer_norm::layer_norm;
+use bert_kernels::layer_norm::{LayerNormParameters, layer_norm};
 use burn::module::Module;
 use burn::nn::{Linear, LinearConfig};
 use burn::tensor::{Device, Tensor, activation};
@@ -58,20 +58,18 @@ impl AdapterFusion {
     ///
     /// # Shapes
     /// - h, input and output: `[batch, seq, hidden]`; shares: `[batch, seq, adapters]`
-    /// - gamma, beta: `[hidden]`
     pub(crate) fn finish_block(
         &self,
         compute: Compute,
         h: Tensor<3>,
         input: Tensor<3>,
-        (gamma, beta): (Tensor<1>, Tensor<1>),
-        layer_norm_eps: f64,
+        norm: LayerNormParameters,
         masks: TokenMasks<'_>,
     ) -> (Tensor<3>, Tensor<3>) {
         let sum = h + input;
-        let x = layer_norm(compute, sum.clone(), gamma.clone(), beta.clone(), layer_norm_eps);
+        let x = layer_norm(compute, sum.clone(), norm.clone());
         let (shares, mixture) = self.mix(compute, x, masks);
-        (layer_norm(compute, mixture + sum, gamma, beta, layer_norm_eps), shares)
+        (layer_norm(compute, mixture + sum, norm), shares)
     }
 
     /// Returns the squared distance of V from the identity, `[1]`.

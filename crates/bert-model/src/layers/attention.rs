@@ -4,7 +4,7 @@
 //! of the reference's `modeling.py` and the `attention/output` scope of `transformer_model`. Causal masks and cross
 //! attention are not supported.
 
-use bert_kernels::attention::AttentionOutput;
+use bert_kernels::attention::{AttentionOutput, AttentionSettings};
 use bert_kernels::layer_norm::residual_layer_norm;
 use bert_kernels::self_attention::{self, QkvProjections, self_attention};
 use bert_kernels::{Compute, Kernels, PackedWeights, Precision, dense};
@@ -16,7 +16,7 @@ use crate::config::BertConfig;
 use crate::layers::adapter_fusion::AdapterFusion;
 use crate::layers::bottleneck_adapter::Bottleneck;
 use crate::layers::dropout::{Mode, SelectedTokens, Site, TokenMasks};
-use crate::layers::layer_norm::{affine, layer_norm};
+use crate::layers::layer_norm::{layer_norm, parameters};
 use crate::layers::linear::{linear, projection};
 use crate::layers::lora::SelfAttentionLora;
 
@@ -82,7 +82,13 @@ impl BertSelfAttention {
         let key_of_masks = mode.site(Site::AttentionProbabilities(layer));
         let dropout = key_of_masks.dropout(self.attention_probs_dropout_prob, heads * seq * seq);
         let ctx = self.compute.with_packed_weights(&self.packed);
-        self_attention(ctx, hidden, self.projections(), bias, heads, self.scale(hidden_size), dropout)
+        self_attention(
+            ctx,
+            hidden,
+            self.projections(),
+            bias,
+            AttentionSettings { heads, scale: self.scale(hidden_size), dropout },
+        )
     }
 
     /// Returns the context and the attention probabilities of every token, without dropout. It runs burn's own
@@ -96,7 +102,13 @@ impl BertSelfAttention {
         let compute = Compute { kernels: Kernels::Plain, precision: Precision::F32 };
         let heads = self.num_attention_heads;
         let scale = self.scale(hidden.dims()[2]);
-        self_attention::plain(compute, hidden, self.projections(), bias, heads, scale, None)
+        self_attention::plain(
+            compute,
+            hidden,
+            self.projections(),
+            bias,
+            AttentionSettings { heads, scale, dropout: None },
+        )
     }
 
     /// Returns the query and the key of every token, all heads side by side, in f32.
@@ -189,20 +201,19 @@ impl BertResidualOutput {
         assert_shape!(x, [batch, seq, hidden]);
         let bias = projection(&self.dense).bias;
         let masks = |site| TokenMasks { key: mode.site(site), tokens };
-        let norm = affine(&self.layer_norm);
+        let norm = parameters(&self.layer_norm, self.layer_norm_eps);
         if let (Some(fusion), Site::FeedForwardOutput(layer)) = (&self.fusion, site) {
             let h = masks(site).apply(x.cast(residual.dtype()) + bias.unsqueeze(), self.hidden_dropout_prob);
             let masks = masks(Site::AdapterFusion(layer));
-            let (hidden, shares) =
-                fusion.finish_block(self.compute, h, residual, norm, self.layer_norm_eps, masks);
+            let (hidden, shares) = fusion.finish_block(self.compute, h, residual, norm, masks);
             return (hidden, Some(shares));
         }
         if let Some(adapter) = &self.adapter {
             let h = masks(site).apply(x.cast(residual.dtype()) + bias.unsqueeze(), self.hidden_dropout_prob);
-            return (adapter.finish_block(self.compute, h, residual, norm, self.layer_norm_eps), None);
+            return (adapter.finish_block(self.compute, h, residual, norm), None);
         }
         let dropout = masks(site).dropout(self.hidden_dropout_prob, seq, hidden);
-        (residual_layer_norm(self.compute, x, bias, residual, norm, self.layer_norm_eps, dropout), None)
+        (residual_layer_norm(self.compute, [x, residual], bias, norm, dropout), None)
     }
 }
 

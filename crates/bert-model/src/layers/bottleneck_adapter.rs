@@ -6,7 +6,7 @@
 //! block's last projection, after dropout, and the block's input. The block's residual and LayerNorm follow.
 
 use bert_kernels::Compute;
-use bert_kernels::layer_norm::layer_norm;
+use bert_kernels::layer_norm::{LayerNormParameters, layer_norm};
 use burn::module::Module;
 use burn::nn::Linear;
 use burn::tensor::activation::{relu, silu};
@@ -60,24 +60,20 @@ impl Bottleneck {
     ///
     /// # Shapes
     /// - h, input and output: `[batch, seq, hidden]`
-    /// - gamma, beta: `[hidden]`
     pub(crate) fn finish_block(
         &self,
         compute: Compute,
         h: Tensor<3>,
         input: Tensor<3>,
-        (gamma, beta): (Tensor<1>, Tensor<1>),
-        layer_norm_eps: f64,
+        norm: LayerNormParameters,
     ) -> Tensor<3> {
         assert_eq!(h.dims(), input.dims(), "the residual has another shape");
         let sum = h.clone() + input.clone(); // [batch, seq, hidden]
         let x = match self.form {
-            BottleneckForm::Pfeiffer => {
-                layer_norm(compute, sum.clone(), gamma.clone(), beta.clone(), layer_norm_eps)
-            }
+            BottleneckForm::Pfeiffer => layer_norm(compute, sum.clone(), norm.clone()),
             BottleneckForm::Houlsby => h,
             BottleneckForm::Parallel => input,
         };
-        layer_norm(compute, self.forward(compute, x) + sum, gamma, beta, layer_norm_eps)
+        layer_norm(compute, self.forward(compute, x) + sum, norm)
     }
 }

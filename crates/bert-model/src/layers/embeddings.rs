@@ -11,7 +11,7 @@ use burn::tensor::{Device, Int, Tensor};
 
 use crate::config::BertConfig;
 use crate::layers::dropout::{Mode, Site};
-use crate::layers::layer_norm::{affine, layer_norm};
+use crate::layers::layer_norm::{layer_norm, parameters};
 
 /// The three tables and their LayerNorm.
 #[derive(Module, Debug)]
@@ -63,10 +63,8 @@ impl BertEmbeddings {
         embeddings(
             self.compute,
             tables,
-            input_ids,
-            segment_ids,
-            affine(&self.layer_norm),
-            self.layer_norm_eps,
+            [input_ids, segment_ids],
+            parameters(&self.layer_norm, self.layer_norm_eps),
             dropout,
         )
     }

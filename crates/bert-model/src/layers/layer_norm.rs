@@ -1,7 +1,8 @@
 //! LayerNorm with the configuration's epsilon.
 
+use bert_kernels::layer_norm::LayerNormParameters;
 use burn::nn::{LayerNorm, LayerNormConfig};
-use burn::tensor::{Device, Tensor};
+use burn::tensor::Device;
 
 use crate::config::BertConfig;
 
@@ -10,8 +11,8 @@ pub(crate) fn layer_norm(config: &BertConfig, device: &Device) -> LayerNorm {
     LayerNormConfig::new(config.hidden_size).with_epsilon(config.layer_norm_eps).init(device)
 }
 
-/// Returns gamma and beta.
-pub(crate) fn affine(layer_norm: &LayerNorm) -> (Tensor<1>, Tensor<1>) {
+/// Returns the parameters of a LayerNorm with this epsilon.
+pub(crate) fn parameters(layer_norm: &LayerNorm, epsilon: f64) -> LayerNormParameters {
     let beta = layer_norm.beta.as_ref().expect("BERT's LayerNorms have a beta");
-    (layer_norm.gamma.val(), beta.val())
+    LayerNormParameters { gamma: layer_norm.gamma.val(), beta: beta.val(), epsilon }
 }

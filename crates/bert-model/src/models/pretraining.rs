@@ -16,7 +16,7 @@ use burn::tensor::{Device, Int, Tensor, assert_shape};
 
 use crate::config::BertConfig;
 use crate::layers::dropout::{Mode, SelectedTokens};
-use crate::layers::layer_norm::{affine, layer_norm};
+use crate::layers::layer_norm::{layer_norm, parameters};
 use crate::layers::linear::{linear, product};
 use crate::models::architecture::Architecture;
 use crate::models::bert::{BertInput, BertModel};
@@ -101,8 +101,7 @@ impl BertPredictionHead {
             &self.transform;
         let (masked, bias) = product(*compute, dense, masked);
         let masked = bias_gelu(*compute, masked, bias, *hidden_act);
-        let (gamma, beta) = affine(layer_norm);
-        normalize(*compute, masked, gamma, beta, *layer_norm_eps)
+        normalize(*compute, masked, parameters(layer_norm, *layer_norm_eps))
     }
 }
 

@@ -1,5 +1,6 @@
 //! Multi-head attention to the same or to another sequence (Vaswani et al., 2017, section 3.2).
 
+use bert_kernels::attention::AttentionSettings;
 use bert_kernels::{Compute, attention, dense};
 use burn::module::Module;
 use burn::nn::{Initializer, Linear, LinearConfig};
@@ -87,7 +88,12 @@ impl MultiHeadAttention {
         let scale = 1.0 / ((x.dims()[2] / self.heads) as f64).sqrt();
         let query = dense_layer(self.compute, &self.query, x);
         let qkv = [query, memory.keys.clone(), memory.values.clone()];
-        let context = attention::attention(self.compute, qkv, bias, self.heads, scale, None);
+        let context = attention::attention(
+            self.compute,
+            qkv,
+            bias,
+            AttentionSettings { heads: self.heads, scale, dropout: None },
+        );
         dense::product(self.compute, context, self.output.weight.val())
     }
 }

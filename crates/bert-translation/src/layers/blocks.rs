@@ -3,7 +3,7 @@
 //! A fused attention block is the mean of two attentions (Zhu et al., 2020, equations 4 to 6):
 //! `1/2 attention(x, memory) + 1/2 attention(x, BERT(source))`, or one of them alone ([`Branches`]).
 
-use bert_kernels::layer_norm::residual_layer_norm;
+use bert_kernels::layer_norm::{LayerNormParameters, residual_layer_norm};
 use bert_kernels::{Compute, dense};
 use bert_model::{Mode, Site};
 use burn::module::Module;
@@ -57,10 +57,14 @@ impl ResidualNorm {
     fn forward(&self, x: Tensor<3>, bias: Tensor<1>, residual: Tensor<3>, at: BlockMode) -> Tensor<3> {
         let [_, seq, hidden] = x.dims();
         let beta = self.layer_norm.beta.as_ref().expect("a LayerNorm has a beta");
-        let affine = (self.layer_norm.gamma.val(), beta.val());
+        let norm = LayerNormParameters {
+            gamma: self.layer_norm.gamma.val(),
+            beta: beta.val(),
+            epsilon: self.epsilon,
+        };
         let key = at.mode.site(Site::AttentionOutput(at.block));
         let dropout = key.dropout(self.dropout_prob, seq * hidden);
-        residual_layer_norm(self.compute, x, bias, residual, affine, self.epsilon, dropout)
+        residual_layer_norm(self.compute, [x, residual], bias, norm, dropout)
     }
 }
 

@@ -20,13 +20,13 @@ pub(crate) mod unit;
 
 use std::ops::Range;
 
+use pack::{B_LANES, KBlock, Layout, Source, pairs};
 use rayon::prelude::*;
+use unit::{Kind, Unit};
 
 use crate::cpu::buffer_pool::{Scratch, scratch, shared_scratch};
 use crate::matmul::bf16::amx::{SIDE, Term, TileRegisters};
-use crate::matmul::matrix_view::{Gemm, Matrix, MatrixMut, Side, Threads};
-use pack::{B_LANES, KBlock, Layout, Source, pairs};
-use unit::{Kind, Unit};
+use crate::matmul::matrix_view::{Gemm, MatmulContext, Matrix, MatrixMut, Side, Threads};
 
 /// Bytes of a that fit in an L1 cache of 48 KiB next to two panels of b, the current and the next one.
 const L1_BYTES: usize = 16 << 10;
@@ -175,12 +175,12 @@ impl<'a> Operand<'a> {
 
 const MISSING: &str = "the processor has no AVX-512 BF16";
 
-/// Computes `c = a b`, or `c = c + a b` with `add`.
+/// Computes `c = a b`, or `c = c + a b`.
 ///
 /// # Panics
 /// If no stride of a plain factor is 1, if a packed factor was packed for other sizes, or without AVX-512 BF16.
-pub(crate) fn multiply(threads: Threads, sizes: Gemm, c: MatrixMut, add: bool, a: Operand, b: Operand) {
-    Product::new(Unit::best().expect(MISSING), threads, sizes, a, b).run(c, add);
+pub(crate) fn multiply(ctx: MatmulContext, sizes: Gemm, c: MatrixMut, a: Operand, b: Operand) {
+    Product::new(Unit::best().expect(MISSING), ctx.threads, sizes, a, b).run(c, ctx.adds);
 }
 
 /// A product of two factors on a unit.

@@ -150,7 +150,7 @@ fn rounding_ties_to_even_and_non_finite_inputs() {
         let a = Matrix::rows(&a, 1);
         let b = Matrix::rows(&b, 1);
         let sizes = Gemm { m: 1, n: 1, k: 1 };
-        multiply(Threads::One, sizes, MatrixMut::new(&mut c, 1), false, a.into(), b.into());
+        multiply(MatmulContext::bf16(Threads::One), sizes, MatrixMut::new(&mut c, 1), a.into(), b.into());
         c[0]
     };
     // In units of 2^-7 above 1: a half rounds down to 1, one and a half rounds up to two units.

@@ -120,13 +120,13 @@ fn right(matrix: Matrix, (k, n): (usize, usize)) -> Packed {
 
 /// Computes the product of one task, on one thread.
 fn product<'a>(sizes: Gemm, c: &mut [f32], add: bool, a: impl Into<Operand<'a>>, b: &'a Packed) {
-    multiply(MatmulContext::bf16(Threads::One), sizes, MatrixMut::new(c, sizes.n), add, a, b);
+    multiply(MatmulContext::bf16(Threads::One).adding(add), sizes, MatrixMut::new(c, sizes.n), a, b);
 }
 
 /// Computes the gradient of a weight, a sum over all rows, if it is wanted.
 fn sum_over_rows(threads: Threads, sizes: Gemm, c: &mut Option<Vec<f32>>, a: &Packed, b: &Packed) {
     if let Some(c) = c {
-        multiply(MatmulContext::bf16(threads), sizes, MatrixMut::new(c, sizes.n), false, a, b);
+        multiply(MatmulContext::bf16(threads), sizes, MatrixMut::new(c, sizes.n), a, b);
     }
 }
 

@@ -24,17 +24,10 @@ fn right(matrix: Matrix, hidden: usize) -> Packed {
 }
 
 /// Computes a product of one row of the batch, `[seq, hidden]` times `[hidden, hidden]`.
-fn product<'a>(
-    threads: Threads,
-    sizes: Sizes,
-    c: &mut [f32],
-    add: bool,
-    a: impl Into<Operand<'a>>,
-    b: &'a Packed,
-) {
+fn product<'a>(ctx: MatmulContext, sizes: Sizes, c: &mut [f32], a: impl Into<Operand<'a>>, b: &'a Packed) {
     let Sizes { seq, hidden, .. } = sizes;
     let sizes = Gemm { m: seq, n: hidden, k: hidden };
-    multiply(MatmulContext::bf16(threads), sizes, MatrixMut::new(c, hidden), add, a, b);
+    multiply(ctx, sizes, MatrixMut::new(c, hidden), a, b);
 }
 
 /// Projects one row of the batch after another.
@@ -52,7 +45,7 @@ impl<W: Borrow<Packed>> Projector<'_, W> {
         let x = Packed::whole(Threads::One, Side::Left, Matrix::rows(x, hidden), seq, hidden);
         let rows = projected.chunks_exact_mut(seq * hidden);
         for ((y, weight), bias) in rows.zip(&self.weights).zip(self.biases) {
-            product(self.threads, self.sizes, y, false, &x, weight.borrow());
+            product(MatmulContext::bf16(self.threads), self.sizes, y, &x, weight.borrow());
             add_bias(y, bias);
         }
     }
@@ -176,7 +169,7 @@ impl Fused<7> for SelfAttention {
                 let mut weight = buffer(hidden * hidden);
                 let sizes = Gemm { m: hidden, n: hidden, k: tokens };
                 let c = MatrixMut::new(&mut weight, hidden);
-                multiply(MatmulContext::bf16(Threads::All), sizes, c, false, &left, &rights[i]);
+                multiply(MatmulContext::bf16(Threads::All), sizes, c, &left, &rights[i]);
                 tensor(weight, [hidden, hidden])
             })
         });
@@ -290,7 +283,13 @@ impl<'a> BackwardPass<'a> {
         let gradients = thirds(gradients).map(|gradient| Matrix::rows(gradient, hidden));
         if self.x_wanted {
             for (i, (gradient, weight)) in gradients.into_iter().zip(&self.transposed).enumerate() {
-                product(self.threads, self.sizes, output.dx, i > 0, gradient, weight);
+                product(
+                    MatmulContext::bf16(self.threads).adding(i > 0),
+                    self.sizes,
+                    output.dx,
+                    gradient,
+                    weight,
+                );
             }
         }
         if self.weights_wanted {

@@ -13,10 +13,8 @@ use burn::backend::flex::FlexTensor;
 use burn::tensor::{Tensor, assert_shape};
 use rayon::prelude::*;
 
-use crate::arguments::AttentionOutput;
-use crate::arguments::{Compute, Precision};
+use crate::arguments::{AttentionOutput, Compute, Precision};
 pub use crate::arguments::{Projection, QkvProjections};
-use crate::cpu::dropout_mask::Dropout;
 use crate::cpu::flex_slices::{buffer, contiguous, slice, tensor, width};
 use crate::cpu::row_blocks::{add_bias, column_sums, rows_per_block};
 use crate::fused_op::{Fused, Input, apply_or, fused_path, tensor_backend};
@@ -24,6 +22,7 @@ use crate::matmul::matrix_view::Threads;
 use crate::matmul::packed_weights::{KernelContext, PackedWeights};
 use crate::matmul::{MatmulContext, run_both};
 use crate::ops::attention::Attention;
+use crate::ops::attention::AttentionSettings;
 use crate::ops::plain::linear;
 use crate::ops::{attention, dense};
 
@@ -39,10 +38,9 @@ pub fn self_attention<'a>(
     x: Tensor<3>,
     projections: QkvProjections,
     bias: Tensor<4>,
-    heads: usize,
-    scale: f64,
-    dropout: Option<Dropout>,
+    settings: AttentionSettings,
 ) -> Tensor<3> {
+    let AttentionSettings { heads, scale, dropout } = settings;
     let KernelContext { compute, packed } = ctx.into();
     let [batch, seq, hidden] = x.dims();
     let QkvProjections { query, key, value } = &projections;
@@ -56,17 +54,12 @@ pub fn self_attention<'a>(
     assert_eq!(hidden % heads, 0, "{hidden} is not a multiple of {heads} heads");
     let Some(path) = fused_path(compute, &backends) else {
         #[cfg(feature = "cubecl")]
-        if let Some(context) = crate::gpu::self_attention::self_attention(
-            compute,
-            &x,
-            &projections,
-            &bias,
-            (heads, scale),
-            dropout,
-        ) {
+        if let Some(context) =
+            crate::gpu::self_attention::self_attention(compute, &x, &projections, &bias, settings)
+        {
             return context;
         }
-        return plain(compute, x, projections, bias, heads, scale, dropout).context;
+        return plain(compute, x, projections, bias, settings).context;
     };
     let bias = contiguous(Input::from(bias).into_flex());
     let precision = compute.precision;
@@ -103,14 +96,12 @@ pub fn plain(
     x: Tensor<3>,
     projections: QkvProjections,
     bias: Tensor<4>,
-    heads: usize,
-    scale: f64,
-    dropout: Option<Dropout>,
+    settings: AttentionSettings,
 ) -> AttentionOutput {
     let QkvProjections { query, key, value } = projections;
     let projected = [query, key, value]
         .map(|Projection { weight, bias }| linear(compute.precision, x.clone(), weight, Some(bias)));
-    attention::plain(compute, projected, bias, heads, scale, dropout)
+    attention::plain(compute, projected, bias, settings)
 }
 
 #[derive(Clone, Debug)]
@@ -168,7 +159,7 @@ impl Fused<7> for SelfAttention {
                 if let Some(d_x) = &mut d_x {
                     let ctx = MatmulContext::new(precision, threads);
                     for (i, (weight, gradient)) in weights.into_iter().zip(gradients).enumerate() {
-                        dense::backward_x(ctx, weight, hidden, gradient, d_x, i > 0);
+                        dense::backward_x(ctx.adding(i > 0), weight, hidden, gradient, d_x);
                     }
                 }
             },
