@@ -93,7 +93,7 @@ fn all_files_that_cannot_be_read_are_named() {
             "a.txt: this is an RTF",
             "b.txt: this is a LaTeX",
             "c.txt: this is a bibliography",
-            "d.txt: 40 of 40",
+            "d.txt:1: 40 of 40",
         ] {
             assert!(error.contains(said), "{line}: {error}");
         }

@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 
 use crate::common::{Folder, assert_self_contained, number};
 
-pub(crate) const QUICK: &str = "finetune --checkpoint run --max-seq-length 48 --num-train-epochs 3 --train-batch-size 8 \
-                     --learning-rate 3e-3";
+pub(crate) const QUICK: &str = "finetune --checkpoint run --max-seq-length 48 --num-train-epochs 3 \
+                                --train-batch-size 8 --learning-rate 3e-3";
 
 pub(crate) const NAMES: [&str; 6] =
     ["the river", "a glacier", "the delta", "a volcano", "the desert", "a reef"];
@@ -374,7 +374,7 @@ fn tagging_keeps_a_frozen_encoder() {
 fn invalid_tag_files_are_rejected() {
     let folder = with_tags();
     let line = tagging(8);
-    folder.refused(&format!("{line} --test-file ner/none.txt --output other"), 1, "none.txt: cannot read");
+    folder.refused(&format!("{line} --test-file ner/none.txt --output other"), 1, "cannot read ner/none.txt");
     for (text, message) in [
         (tagged(0, 2) + "Bonn NNP B-CITY\n", "valid.txt:19: the tag \"B-CITY\" is not in the training file"),
         (tagged(0, 1) + "Bonn\n", "valid.txt:11: the word \"Bonn\" has no tag"),

@@ -357,8 +357,8 @@ fn invalid_tables_are_rejected() {
         3 | --task table --columns text,label --data damaged | damaged/train.parquet: cannot be read as Parquet
         3 | --task table --columns text,label --data dev --regression | train.csv:2: "label" is not a number, expected a score
         1 | --task table --columns text,label --data run | run: no train file of task table here (looked for train.csv, train.tsv, train.jsonl, train.ndjson, train.json, train.parquet)
-        1 | --task table --columns text,label --data dev --train-file none.csv | none.csv: cannot read
-        1 | --task table --columns text,label --data dev --test-file none.csv | none.csv: cannot read
+        1 | --task table --columns text,label --data dev --train-file none.csv | cannot read none.csv
+        1 | --task table --columns text,label --data dev --test-file none.csv | cannot read none.csv
         "#;
     for Refusal { code, line, message } in refusals(&format!("finetune {QUICK} --output out"), table) {
         folder.refused(&line, code, message);

@@ -205,7 +205,7 @@ fn predict_rejects_invalid_input() {
     for (line, code, message) in [
         ("--checkpoint run --input new.tsv", 4, "the model has no classifier; fine-tune it first"),
         ("--checkpoint none --input new.tsv", 4, "none: this folder does not exist"),
-        ("--checkpoint tuned --input none.tsv", 1, "none.tsv: cannot read"),
+        ("--checkpoint tuned --input none.tsv", 1, "cannot read none.tsv"),
         ("--checkpoint tuned --input glue", 3, "glue: this is not a regular file"),
         ("--checkpoint tuned --input new.jsonl --max-seq-length 65", 4, "the model has 64 positions"),
         ("--checkpoint tuned --input three.tsv", 3, "three.tsv:1: 5 tab-separated columns, expected a text"),

@@ -16,7 +16,7 @@ use datafusion::prelude::SessionConfig;
 use datafusion_proto::protobuf::PhysicalPlanNode;
 
 use crate::codec::Codec;
-use crate::error::{Error, Result};
+use crate::error::{Class, Error, Result};
 use crate::operator::{plan, receipts};
 use crate::scheduler::Scheduler;
 use crate::work::{Receipt, Stage, Work};
@@ -45,7 +45,9 @@ impl FromStr for Engine {
                 Ok(Self::Ballista(Scheduler { address: address.to_owned(), patience: PATIENCE }))
             }
             None if name == "datafusion" => Ok(Self::DataFusion),
-            _ => Err(Error::UnknownEngine { name: name.to_owned() }),
+            _ => Err(Error::usage(format!(
+                "unknown engine {name:?}; the engines are local, datafusion and ballista://HOST:PORT"
+            ))),
         }
     }
 }
@@ -116,7 +118,10 @@ impl Engine {
     /// Runs a stage and returns the receipt of each part.
     async fn stage(&self, work: Work) -> Result<Vec<Receipt>> {
         let parts = work.parts;
-        let failed = |source| Error::Engine { engine: self.to_string(), source: Box::new(source) };
+        let failed = |cause: DataFusionError| {
+            let text = "finished parts are kept, and the same command continues from there";
+            Error::new(Class::Later, format!("{self}: {cause}; {text}"))
+        };
         let plan = plan(work, self.partitions(parts)).map_err(failed)?;
         let mut attempts = 1;
         let batches = loop {
@@ -147,7 +152,7 @@ impl Engine {
 fn one_of_each(engine: &Engine, mut receipts: Vec<Receipt>, parts: u32) -> Result<Vec<Receipt>> {
     for Receipt { part, failure, .. } in &receipts {
         if let Some((message, exit_code)) = failure {
-            return Err(Error::Part { part: *part, message: message.clone(), exit_code: *exit_code });
+            return Err(Error::new(Class::Elsewhere(*exit_code), format!("part {part}: {message}")));
         }
     }
     receipts.sort_by_key(|receipt| (receipt.part, receipt.count));
@@ -155,7 +160,9 @@ fn one_of_each(engine: &Engine, mut receipts: Vec<Receipt>, parts: u32) -> Resul
     for part in 1..=parts {
         let found = receipts.iter().filter(|receipt| receipt.part == part).count();
         if found != 1 {
-            return Err(Error::Receipts { engine: engine.to_string(), part, found });
+            return Err(Error::data(format!(
+                "{engine} returned {found} different receipts of part {part}, not one; nothing was committed"
+            )));
         }
     }
     Ok(receipts)
@@ -174,7 +181,10 @@ pub async fn build(
 ) -> Result<Manifest> {
     config.check()?;
     if config.overwrite {
-        return Err(Error::Overwrite);
+        return Err(Error::usage(
+            "an engine cannot overwrite: its parts share the output, and one part would remove the files of the \
+             others; remove the finished data set first",
+        ));
     }
     for stage in [Stage::Tokenize, Stage::Shards] {
         on_message(&format!("{stage} in {parts} parts on {engine}"));
@@ -223,7 +233,7 @@ mod tests {
             assert_eq!(name.parse::<Engine>().unwrap().to_string(), name);
         }
         for name in ["ballista://host", "spark", ""] {
-            assert!(matches!(name.parse::<Engine>(), Err(Error::UnknownEngine { .. })), "{name}");
+            assert_eq!(name.parse::<Engine>().unwrap_err().exit_code(), 2, "{name}");
         }
     }
 }

@@ -47,4 +47,4 @@ pub mod scheduler;
 pub mod work;
 
 #[cfg(feature = "ballista")]
-pub use error::{Error, Result, finish};
+pub use error::{Class, Error, Result, finish};

@@ -12,7 +12,7 @@ pub const WARNING: &str =
 /// Rejects an address that other machines can reach, unless the network is trusted.
 ///
 /// # Errors
-/// [`Error::OpenToAll`].
+/// When the address can be reached from other machines, and the network is not trusted.
 pub fn check_bind(host: &str, trusted: bool) -> Result<()> {
     let own = match host.parse::<IpAddr>() {
         Ok(address) => address.is_loopback(),
@@ -20,7 +20,13 @@ pub fn check_bind(host: &str, trusted: bool) -> Result<()> {
             .to_socket_addrs()
             .is_ok_and(|mut addresses| addresses.all(|address| address.ip().is_loopback())),
     };
-    if own || trusted { Ok(()) } else { Err(Error::OpenToAll { host: host.to_owned() }) }
+    if own || trusted {
+        return Ok(());
+    }
+    Err(Error::usage(format!(
+        "{host} can be reached from other machines, and clients that reach it can run plans on this machine; bind to 127.0.0.1, \
+         or use --trust-network if the network has only trusted machines"
+    )))
 }
 
 #[cfg(test)]
@@ -33,7 +39,7 @@ mod tests {
             check_bind(host, false).unwrap();
         }
         for host in ["0.0.0.0", "::", "192.168.1.7"] {
-            assert!(matches!(check_bind(host, false), Err(Error::OpenToAll { .. })), "{host}");
+            assert_eq!(check_bind(host, false).unwrap_err().exit_code(), 2, "{host}");
             check_bind(host, true).unwrap();
         }
     }

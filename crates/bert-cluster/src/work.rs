@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use bert_data::{BuildConfig, BuildProgress, build_part, tokenize_part};
-use bert_storage::{is_url, objects, on_disk};
+use bert_storage::{Class, is_url, objects, on_disk};
 use bert_text::split_lists;
 use serde::{Deserialize, Serialize};
 
@@ -147,7 +147,7 @@ fn absolute(config: &BuildConfig) -> BuildConfig {
 }
 
 fn is_in_use(error: &bert_data::Error) -> bool {
-    matches!(error, bert_data::Error::Storage(bert_storage::Error::InUse { .. }))
+    error.class() == Class::InUse
 }
 
 /// Returns whether another attempt, here or on another machine, may succeed.
@@ -157,8 +157,8 @@ fn may_pass(error: &bert_data::Error) -> bool {
     if system_errors().any(objects::is_rejection) {
         return false;
     }
-    let is_disk_error = error.exit_code() == 1 && system_errors().next().is_some();
-    matches!(error, bert_data::Error::Storage(_)) || is_disk_error || error.exit_code() == 75
+    let is_system_error = error.class() == Class::Failed && system_errors().next().is_some();
+    is_system_error || matches!(error.class(), Class::Later | Class::InUse)
 }
 
 /// Returns an error and its causes.

@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use crate::error::JoinError;
+use crate::error::Error;
 
 /// Prefix of the variables that `bert launch` sets, and that users may set.
 const RANK: &str = "BERT_RANK";
@@ -68,8 +68,8 @@ impl Environment {
     /// launcher has started this process.
     ///
     /// # Errors
-    /// [`JoinError::Variable`] if a value is invalid or missing.
-    pub fn detect(variable: &dyn Fn(&str) -> Option<String>) -> Result<Option<Self>, JoinError> {
+    /// If a value is invalid or missing.
+    pub fn detect(variable: &dyn Fn(&str) -> Option<String>) -> Result<Option<Self>, Error> {
         let has = |name: &str| variable(name).is_some();
         let (launcher, names) = if has(RANK) {
             (Launcher::Bert, [RANK, WORLD_SIZE, "BERT_LOCAL_WORLD_SIZE"])
@@ -97,7 +97,7 @@ impl Environment {
             port: port(launcher, variable)?,
         };
         let invalid = |name: &str, value: usize, reason| {
-            Err(JoinError::Variable { name: name.into(), value: value.to_string(), reason })
+            Err(Error::usage(format!("the environment variable {name} is {value:?}: {reason}")))
         };
         if environment.world_size > MAX_RANKS {
             return invalid(world_size, environment.world_size, format!("it must be at most {MAX_RANKS}"));
@@ -124,11 +124,11 @@ fn has_slurm_step(variable: &dyn Fn(&str) -> Option<String>) -> bool {
     variable("SLURM_PROCID").is_some() && variable("SLURM_STEP_NUM_TASKS").is_some()
 }
 
-fn number<T: FromStr>(variable: &dyn Fn(&str) -> Option<String>, name: &str) -> Result<T, JoinError> {
+fn number<T: FromStr>(variable: &dyn Fn(&str) -> Option<String>, name: &str) -> Result<T, Error> {
     let value = variable(name).unwrap_or_default();
     value.trim().parse().map_err(|_| {
         let reason = if value.is_empty() { "it is not set" } else { "it is not a number in the valid range" };
-        JoinError::Variable { name: name.into(), value, reason: reason.into() }
+        Error::usage(format!("the environment variable {name} is {value:?}: {reason}"))
     })
 }
 
@@ -158,7 +158,7 @@ fn first_host(list: &str) -> String {
     }
 }
 
-fn port(launcher: Launcher, variable: &dyn Fn(&str) -> Option<String>) -> Result<Option<u16>, JoinError> {
+fn port(launcher: Launcher, variable: &dyn Fn(&str) -> Option<String>) -> Result<Option<u16>, Error> {
     if variable(MASTER_PORT).is_some() {
         return number(variable, MASTER_PORT).map(Some);
     }
@@ -176,7 +176,7 @@ fn port(launcher: Launcher, variable: &dyn Fn(&str) -> Option<String>) -> Result
 mod tests {
     use super::*;
 
-    fn detect(variables: &[(&str, &str)]) -> Result<Option<Environment>, JoinError> {
+    fn detect(variables: &[(&str, &str)]) -> Result<Option<Environment>, Error> {
         Environment::detect(&|name| {
             variables.iter().find(|(known, _)| *known == name).map(|(_, value)| value.to_string())
         })

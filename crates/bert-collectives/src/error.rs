@@ -1,7 +1,8 @@
 //! The errors of the operations.
 
-use std::net::SocketAddr;
 use std::time::Duration;
+
+pub use bert_storage::{Class, Error};
 
 use crate::topology::Member;
 
@@ -27,68 +28,15 @@ pub enum Lost {
     },
 }
 
-/// The reason why a process cannot join its group.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum JoinError {
-    /// An environment variable of the launcher is invalid.
-    #[error("the environment variable {name} is {value:?}: {reason}")]
-    Variable {
-        /// The variable.
-        name: String,
-        /// Its value.
-        value: String,
-        /// The problem with the value.
-        reason: String,
-    },
-    /// The launcher has started several ranks, and this process cannot connect to the others.
-    #[error("{reason}")]
-    NoEngine {
-        /// The cause and the remedies.
-        reason: String,
-    },
-    /// A rank did not join or was lost.
-    #[error("the group is not complete: {0}")]
-    Lost(#[from] Lost),
-    /// Rank 0 refused this process.
-    #[error("cannot join the group: {reason}")]
-    Refused {
-        /// The reason.
-        reason: String,
-    },
-    /// This process cannot listen.
-    #[error("cannot listen on {address}: {source}")]
-    Listen {
-        /// The address.
-        address: SocketAddr,
-        /// The system's error.
-        source: std::io::Error,
-    },
-    /// Rank 0 or another rank cannot be reached.
-    #[error("cannot reach {address}: {reason}")]
-    Unreachable {
-        /// The address.
-        address: String,
-        /// The reason.
-        reason: String,
-    },
-    /// A connection failed while the ranks joined.
-    #[error("cannot join the group: {0}")]
-    Io(#[from] std::io::Error),
+impl From<Lost> for Error {
+    fn from(lost: Lost) -> Self {
+        Self::new(Class::Later, format!("the group is not complete: {lost}")).because(lost)
+    }
 }
 
-impl JoinError {
-    /// Returns the documented exit code of a program that ends with this error: 2 for a wrong configuration, 75 if a
-    /// new start may succeed.
-    pub fn exit_code(&self) -> u8 {
-        match self {
-            Self::Variable { .. } | Self::NoEngine { .. } | Self::Refused { .. } => 2,
-            // Another program has the port for a moment, as after a start of all ranks.
-            Self::Listen { source, .. } if source.kind() == std::io::ErrorKind::AddrInUse => 75,
-            Self::Listen { .. } => 1,
-            Self::Lost(_) | Self::Unreachable { .. } | Self::Io(_) => 75,
-        }
-    }
+/// Returns the error of a connection that failed while the ranks joined.
+pub(crate) fn not_joined(cause: std::io::Error) -> Error {
+    Error::new(Class::Later, "cannot join the group").because(cause)
 }
 
 /// Returns ranks as a list in words: at most eight, then a count.

@@ -42,7 +42,7 @@ mod transport;
 pub use alone::Alone;
 pub use deadline::{Deadline, Timer, Waiting};
 pub use environment::{Environment, Launcher, MAX_RANKS};
-pub use error::{JoinError, Lost};
+pub use error::{Class, Error, Lost};
 pub use plan::{Engine, Plan};
 pub use tcp::{TcpConfig, TcpTransport, Token};
 pub use topology::{Member, Topology, host_name};

@@ -13,7 +13,7 @@ use mpi::topology::SimpleCommunicator;
 use mpi::traits::{Communicator, Destination, Equivalence, Source};
 
 use crate::deadline::{Deadline, Timer};
-use crate::error::{JoinError, Lost};
+use crate::error::{Error, Lost};
 use crate::topology::{Topology, host_name};
 use crate::transport::{Operation, Traffic, Transport};
 
@@ -41,8 +41,8 @@ type Pending<'a, 'scope, D> = (usize, usize, Request<'a, D, &'scope LocalScope<'
 
 impl MpiTransport {
     /// Joins the group of `mpirun`.
-    pub(crate) fn join(deadline: &mut Deadline) -> Result<Self, JoinError> {
-        let no_engine = |reason: &str| JoinError::NoEngine { reason: reason.into() };
+    pub(crate) fn join(deadline: &mut Deadline) -> Result<Self, Error> {
+        let no_engine = |reason: &str| Error::usage(reason.to_string());
         let (universe, _) = mpi::initialize_with_threading(Threading::Funneled)
             .ok_or_else(|| no_engine("MPI cannot be started twice in one process"))?;
         let world = SimpleCommunicator::world();

@@ -14,7 +14,7 @@ use cudarc::driver::{CudaContext, CudaSlice, CudaStream, DriverError};
 use cudarc::nccl::{Comm, Id, group_end, group_start};
 
 use crate::deadline::{Deadline, Timer};
-use crate::error::{JoinError, Lost};
+use crate::error::{Error, Lost};
 use crate::tcp::{TcpConfig, TcpTransport};
 use crate::topology::Topology;
 use crate::transport::{Operation, Traffic, Transport};
@@ -58,7 +58,7 @@ impl NcclTransport {
         config: &TcpConfig,
         deadline: &mut Deadline,
         on_refused: &mut dyn FnMut(&str),
-    ) -> Result<Self, JoinError> {
+    ) -> Result<Self, Error> {
         let mut tcp = TcpTransport::join(config, deadline, on_refused)?;
         let topology = tcp.topology().clone();
         let mut id = [0; ID_BYTES];
@@ -101,8 +101,8 @@ impl NcclTransport {
     }
 }
 
-fn no_engine(reason: &str) -> JoinError {
-    JoinError::NoEngine { reason: format!("{reason}; use --group tcp") }
+fn no_engine(reason: &str) -> Error {
+    Error::usage(format!("{}", format!("{reason}; use --group tcp")))
 }
 
 impl Transport for NcclTransport {

@@ -5,7 +5,7 @@ use std::fmt;
 use crate::alone::Alone;
 use crate::deadline::Deadline;
 use crate::environment::{Environment, Launcher};
-use crate::error::JoinError;
+use crate::error::Error;
 use crate::tcp::{TcpConfig, TcpTransport, Token};
 use crate::transport::Transport;
 
@@ -54,13 +54,13 @@ impl Plan {
     /// it, otherwise TCP. `variable` returns the value of an environment variable.
     ///
     /// # Errors
-    /// [`JoinError::NoEngine`] if the launcher has started several ranks and this build cannot connect them, or if the
-    /// engine needs a variable that is missing; [`JoinError::Variable`] if a variable is invalid.
+    /// If the launcher has started several ranks and this build cannot connect them, if the engine needs a variable that is
+    /// missing, or if a variable is invalid.
     pub fn choose(
         engine: Option<Engine>,
         variable: &dyn Fn(&str) -> Option<String>,
         host: &str,
-    ) -> Result<Self, JoinError> {
+    ) -> Result<Self, Error> {
         const HAS_MPI: bool = cfg!(feature = "mpi");
         if engine == Some(Engine::Alone) {
             return Ok(Self::Alone);
@@ -70,25 +70,22 @@ impl Plan {
             .as_ref()
             .is_some_and(|found| matches!(found.launcher, Launcher::OpenMpi | Launcher::Pmi));
         match (engine, environment) {
-            (Some(Engine::Mpi), _) if !HAS_MPI => Err(JoinError::NoEngine {
-                reason: "--group mpi needs a build with MPI: `cargo build --release --features mpi`".into(),
-            }),
+            (Some(Engine::Mpi), _) if !HAS_MPI => Err(Error::usage(
+                "--group mpi needs a build with MPI: `cargo build --release --features mpi`",
+            )),
             (Some(Engine::Mpi), _) => Ok(Self::Mpi),
-            (Some(Engine::Nccl), _) if !cfg!(feature = "nccl") => Err(JoinError::NoEngine {
-                reason: "--group nccl needs a build with NCCL: `cargo build --release --features cuda,nccl`"
-                    .into(),
-            }),
+            (Some(Engine::Nccl), _) if !cfg!(feature = "nccl") => Err(Error::usage(
+                "--group nccl needs a build with NCCL: `cargo build --release --features cuda,nccl`",
+            )),
             (Some(Engine::Nccl), Some(found)) => tcp(found, variable, host).map(Self::Nccl),
             (None, Some(found)) if is_mpi && HAS_MPI && found.world_size > 1 => Ok(Self::Mpi),
             (None, Some(found)) if found.world_size == 1 => Ok(Self::Alone),
             (_, Some(found)) => tcp(found, variable, host).map(Self::Tcp),
             (None, None) => Ok(Self::Alone),
-            (Some(engine @ (Engine::Tcp | Engine::Nccl)), None) => Err(JoinError::NoEngine {
-                reason: format!(
-                    "--group {engine} needs BERT_RANK and BERT_WORLD_SIZE, or a launcher such as `bert launch`, srun \
-                         or torchrun"
-                ),
-            }),
+            (Some(engine @ (Engine::Tcp | Engine::Nccl)), None) => Err(Error::usage(format!(
+                "--group {engine} needs BERT_RANK and BERT_WORLD_SIZE, or a launcher such as `bert launch`, srun \
+                     or torchrun"
+            ))),
             (Some(Engine::Alone), _) => Ok(Self::Alone),
         }
     }
@@ -101,19 +98,19 @@ impl Plan {
         &self,
         deadline: &mut Deadline,
         on_refused: &mut dyn FnMut(&str),
-    ) -> Result<Box<dyn Transport>, JoinError> {
+    ) -> Result<Box<dyn Transport>, Error> {
         match self {
             Self::Alone => Ok(Box::new(Alone::default())),
             #[cfg(feature = "mpi")]
             Self::Mpi => Ok(Box::new(crate::mpi::MpiTransport::join(deadline)?)),
             #[cfg(not(feature = "mpi"))]
-            Self::Mpi => Err(JoinError::NoEngine { reason: "this build has no MPI".into() }),
+            Self::Mpi => Err(Error::usage("this build has no MPI")),
             #[cfg(feature = "nccl")]
             Self::Nccl(config) => {
                 Ok(Box::new(crate::nccl::NcclTransport::join(config, deadline, on_refused)?))
             }
             #[cfg(not(feature = "nccl"))]
-            Self::Nccl(_) => Err(JoinError::NoEngine { reason: "this build has no NCCL".into() }),
+            Self::Nccl(_) => Err(Error::usage("this build has no NCCL")),
             Self::Tcp(config) => Ok(Box::new(TcpTransport::join(config, deadline, on_refused)?)),
         }
     }
@@ -124,7 +121,7 @@ fn tcp(
     found: Environment,
     variable: &dyn Fn(&str) -> Option<String>,
     host: &str,
-) -> Result<TcpConfig, JoinError> {
+) -> Result<TcpConfig, Error> {
     let Environment { launcher, rank, world_size, master, port, .. } = found;
     let by = format!("{} has started {world_size} ranks", launcher.name());
     let (Some(master), Some(port)) = (master, port) else {
@@ -138,7 +135,7 @@ fn tcp(
             "{by}. {mpi}For TCP, set BERT_MASTER_ADDR to the host of rank 0 and BERT_MASTER_PORT to a free port there; \
              --group alone trains without the other processes"
         );
-        return Err(JoinError::NoEngine { reason });
+        return Err(Error::usage(reason));
     };
     let token = variable("BERT_GROUP_TOKEN").unwrap_or_default();
     if token.len() < MIN_TOKEN {
@@ -146,7 +143,7 @@ fn tcp(
             "{by}, which need a common secret against other connections: set BERT_GROUP_TOKEN to the same {MIN_TOKEN} \
              or more random characters on all of them, as from `openssl rand -hex 16`"
         );
-        return Err(JoinError::NoEngine { reason });
+        return Err(Error::usage(reason));
     }
     Ok(TcpConfig { rank, world_size, master, port, token: Token::new(&token), host: host.to_string() })
 }
@@ -164,7 +161,7 @@ mod tests {
     ];
     const MPIRUN: [(&str, &str); 2] = [("OMPI_COMM_WORLD_RANK", "0"), ("OMPI_COMM_WORLD_SIZE", "2")];
 
-    fn choose(engine: Option<Engine>, variables: &[(&str, &str)]) -> Result<Plan, JoinError> {
+    fn choose(engine: Option<Engine>, variables: &[(&str, &str)]) -> Result<Plan, Error> {
         let variable = |name: &str| {
             variables.iter().find(|(known, _)| *known == name).map(|(_, value)| value.to_string())
         };

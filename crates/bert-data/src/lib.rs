@@ -172,10 +172,8 @@ pub use dataset::row_masker::{DocumentPasses, RowMasker};
 pub use dataset::stored_rows::StoredRows;
 pub use dataset::verify::{CheckedFile, Recount, ShardProgress, Verification, verify, verify_with};
 pub use documents::text_writer::write_documents;
-pub use error::TextError;
-pub use error::{Error, ManifestProblem, OptionError, PartError, Result, RowProblem, ShardProblem};
 #[doc(no_inline)]
-pub use error::{InputProblem, InputsError, Locate, Located, OutputProblem, TextProblem, VocabularyProblem};
+pub use error::{Class, Error, Result};
 pub use inspect::{Inspection, inspect, inspect_instance};
 pub use instance::masking::{MaskRules, Masker};
 pub use instance::pairs::{Instance, Pair, PairRules};

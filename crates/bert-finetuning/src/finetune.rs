@@ -7,17 +7,15 @@ use bert_inference::json_file::exists;
 use bert_inference::memory::StepShape;
 use bert_inference::{ComputeArgs, StopFlag, memory};
 use bert_model::{BertConfig, BertForMultipleChoice, BertForSequenceClassification, BertWithFeatureHead};
-use bert_storage::Locate;
 use bert_tasks::Kind;
 use bert_training::device_check::{CheckShape, check_before_first_step};
 use bert_training::device_selection::{SelectedDevice, select_device};
-use bert_training::{ChosenDefault, Error, Resume, RunProblem};
+use bert_training::{ChosenDefault, Error, Resume, nothing_to_resume};
 use serde_json::Value;
 
-use crate::config::FinetuneConfig;
-use crate::config::grid;
 use crate::config::grid::Cell;
 use crate::config::size_defaults::TuningDefaults;
+use crate::config::{FinetuneConfig, grid};
 use crate::data::training_rows::TrainingRows;
 use crate::events::FinetuneEvent;
 use crate::files::folder::OutputFolder;
@@ -51,7 +49,8 @@ pub fn finetune(
 /// returns its report.
 ///
 /// # Errors
-/// [`RunProblem::FinishedDiffers`] with each difference; otherwise as [`finetune`].
+/// When a finished fine-tuning has a different configuration, weights or data than now given with each difference;
+/// otherwise as [`finetune`].
 pub fn check_finished(config: &FinetuneConfig) -> Result<FinetuneReport, Error> {
     with_task(config, Source::Files, Action::CheckFinished, &mut |_| {})
 }
@@ -59,7 +58,7 @@ pub fn check_finished(config: &FinetuneConfig) -> Result<FinetuneReport, Error> 
 /// Checks a configuration as far as possible without reading its files.
 ///
 /// # Errors
-/// [`Error::Configuration`](bert_inference::Error::Configuration) naming the flag.
+/// When the value of an option is invalid, naming the flag.
 pub fn check(config: &FinetuneConfig) -> Result<(), Error> {
     grid::cells(config, &TuningDefaults::published(config), None).map(drop)
 }
@@ -136,9 +135,7 @@ impl Action<'_> {
     /// Checks the output folder before the first file is read.
     fn check_output(self, output: &Path) -> Result<(), Error> {
         match self {
-            Self::Train { resume: true, .. } if !exists(output)? => {
-                Err(RunProblem::NothingToResume.located(output).into())
-            }
+            Self::Train { resume: true, .. } if !exists(output)? => Err(nothing_to_resume(output)),
             Self::Train { .. } => OutputFolder::check_free(output),
             Self::CheckFinished => Ok(()),
         }
@@ -165,7 +162,9 @@ impl Action<'_> {
                 let report = FinetuneReport::read(output)?;
                 let changed = report.differences(task)?;
                 if !changed.is_empty() {
-                    return Err(RunProblem::FinishedDiffers(changed).located(output).into());
+                    return Err(Error::model(format!("the finished fine-tuning in this folder has another \
+                                                     configuration, other weights or other data: {}. --resume needs \
+                                                     the same ones; choose another --output", changed.join("; "))).at(output));
                 }
                 OutputFolder::clean_finished(output, remove_saved_runs)?;
                 Ok(report)

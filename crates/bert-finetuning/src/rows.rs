@@ -2,13 +2,14 @@
 
 use std::path::PathBuf;
 
+use bert_inference::StopFlag;
+use bert_training::{Error, Resume, check};
+
 use crate::config::FinetuneConfig;
 use crate::data::training_rows::TrainingRows;
 use crate::events::FinetuneEvent;
 use crate::finetune::{Action, Source, with_task};
 use crate::output::report::FinetuneReport;
-use bert_inference::StopFlag;
-use bert_training::{Error, Resume, check};
 
 /// The value of `data` in the report of a fine-tuning on rows.
 const IN_MEMORY: &str = "(rows in memory)";
@@ -19,7 +20,7 @@ const IN_MEMORY: &str = "(rows in memory)";
 /// stopped fine-tuning on the same rows.
 ///
 /// # Errors
-/// [`Error::Configuration`](bert_inference::Error::Configuration) when the configuration names another task than a table, or files; the errors of
+/// When the configuration names another task than a table, or files; the errors of
 /// [`table_examples`](bert_task_files::table_examples); otherwise as [`finetune`](crate::finetune::finetune).
 pub fn finetune_rows(
     config: &FinetuneConfig,

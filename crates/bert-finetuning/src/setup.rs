@@ -101,8 +101,8 @@ impl BaseCheckpoint {
     /// whose defaults are used.
     ///
     /// # Errors
-    /// When one of them cannot be opened or they do not match; [`Error::Mismatch`](bert_inference::Error::Mismatch) when the task has pairs of texts and
-    /// the model one segment.
+    /// When one of them cannot be opened or they do not match; when the task has pairs of texts and the model one
+    /// segment.
     pub(crate) fn open(
         config: &FinetuneConfig,
         saved: Option<&Value>,

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::cache::Cache;
-use crate::error::Error;
+use crate::error::{Error, Unavailable, content, no_folder};
 use crate::event::Event;
 use crate::name::{DataName, ModelName, Name};
 use crate::settings::Settings;
@@ -37,7 +37,7 @@ impl Hub {
     /// Returns the Hub of the environment variables; see [`Settings::from_variables`].
     ///
     /// # Errors
-    /// [`Error::Variable`].
+    /// When an environment variable is invalid.
     pub fn from_environment() -> Result<Self, Error> {
         Settings::from_environment().map(Self::new)
     }
@@ -96,7 +96,8 @@ impl Hub {
             return Ok(commit.clone());
         }
         match (self.download(name, cached.is_some(), on_event), cached) {
-            (Err(Error::Unavailable { url, reason, .. }), Some(commit)) => {
+            (Err(error), Some(commit)) if error.cause::<Unavailable>().is_some() => {
+                let Unavailable { url, reason } = error.cause().expect("checked");
                 on_event(Event::Note(format!(
                     "cannot read {url}: {reason}; using the version of {name} in the cache, {commit}"
                 )));
@@ -130,6 +131,13 @@ impl Hub {
 
     fn not_cached(&self, name: &Name, reason: &'static str) -> Error {
         let cache = self.settings.cache.clone();
-        Error::NotCached { is_data: name.is_data, name: name.to_string(), cache, reason }
+        Error::new(
+            content(name.is_data),
+            format!(
+                "{name}: {}it is not in the cache {}, {reason}",
+                no_folder(name.is_data),
+                cache.display()
+            ),
+        )
     }
 }

@@ -28,7 +28,7 @@ mod name;
 mod settings;
 
 pub use cache::snapshot;
-pub use error::Error;
+pub use error::{Class, Error};
 pub use event::Event;
 pub use files::needed_files;
 pub use hub::{Hub, Model};

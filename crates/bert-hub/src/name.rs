@@ -113,9 +113,13 @@ impl DataName {
     /// Reads a name. A slash in the revision is written `%2F`; `~parquet` means `refs/convert/parquet`.
     ///
     /// # Errors
-    /// [`Error::Name`].
+    /// When a name of files has another form than `hf://datasets/OWNER/NAME[@REVISION]/PATH`.
     pub fn parse(text: &str) -> Result<Self, Error> {
-        let invalid = |reason| Error::Name { name: text.to_string(), reason };
+        let invalid = |reason| {
+            Error::usage(format!(
+                "{text}: {reason}; files of a data set are named hf://datasets/OWNER/NAME[@REVISION]/PATH"
+            ))
+        };
         let rest = text.get(SCHEME.len()..).filter(|_| Self::begins(text)).unwrap_or_default();
         let rest = match rest.split_once('/') {
             Some(("datasets", rest)) => rest,

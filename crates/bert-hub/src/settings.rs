@@ -31,7 +31,7 @@ impl Settings {
     /// Reads the environment variables of this process, as [`Settings::from_variables`].
     ///
     /// # Errors
-    /// [`Error::Variable`].
+    /// When an environment variable is invalid.
     pub fn from_environment() -> Result<Self, Error> {
         Self::from_variables(&|name| std::env::var_os(name))
     }
@@ -41,12 +41,12 @@ impl Settings {
     /// `HF_HOME/token`; `HF_HUB_OFFLINE`; `HF_HUB_DOWNLOAD_TIMEOUT` in seconds.
     ///
     /// # Errors
-    /// [`Error::Variable`] for an invalid value.
+    /// An error for an invalid value.
     pub fn from_variables(variable: &dyn Fn(&str) -> Option<OsString>) -> Result<Self, Error> {
         let set = |name| variable(name).filter(|value| !value.is_empty());
         let text = |name: &'static str| {
             let value = set(name).map(OsString::into_string).transpose();
-            value.map_err(|_| Error::Variable { variable: name, reason: "is not UTF-8".into() })
+            value.map_err(|_| Error::usage(format!("the environment variable {name} is not UTF-8")))
         };
         let user = set("HOME").or_else(|| set("USERPROFILE")).map(PathBuf::from);
         let folder = |name| {
@@ -90,9 +90,10 @@ impl fmt::Debug for Settings {
 
 fn seconds(text: &str) -> Result<u64, Error> {
     let number = text.trim().parse().ok().filter(|number| (1..=3600).contains(number));
-    number.ok_or_else(|| Error::Variable {
-        variable: "HF_HUB_DOWNLOAD_TIMEOUT",
-        reason: format!("is {text:?}: give seconds from 1 to 3600"),
+    number.ok_or_else(|| {
+        Error::usage(format!(
+            "the environment variable HF_HUB_DOWNLOAD_TIMEOUT is {text:?}: give seconds from 1 to 3600"
+        ))
     })
 }
 
@@ -108,8 +109,8 @@ fn checked_endpoint(text: &str) -> Result<String, Error> {
     if host.is_some_and(is_good) {
         return Ok(text.to_string());
     }
-    let reason = "is not an address such as https://huggingface.co, without user name and query".into();
-    Err(Error::Variable { variable: "HF_ENDPOINT", reason })
+    let example = "https://huggingface.co, without user name and query";
+    Err(Error::usage(format!("the environment variable HF_ENDPOINT is not an address such as {example}")))
 }
 
 fn token_of_file(path: &Path) -> Result<Option<String>, Error> {
@@ -126,8 +127,8 @@ fn token_of_file(path: &Path) -> Result<Option<String>, Error> {
 fn checked_token(text: &str) -> Result<Option<String>, Error> {
     let token = text.trim();
     if !token.bytes().all(|byte| byte.is_ascii_graphic()) {
-        let reason = "(or the file with the token) has characters that a token cannot have".into();
-        return Err(Error::Variable { variable: "HF_TOKEN", reason });
+        let text = "the environment variable HF_TOKEN (or the file with the token) has characters that a token cannot have";
+        return Err(Error::usage(text));
     }
     Ok((!token.is_empty()).then(|| token.to_string()))
 }

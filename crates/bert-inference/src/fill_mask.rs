@@ -15,7 +15,7 @@ use crate::model_dir::description::{DefaultLength, EncodingLength};
 use crate::model_dir::loaded_model::check_encoder;
 use crate::model_dir::model_files::ModelFiles;
 use crate::model_dir::model_options::ModelOptions;
-use crate::pretrained_heads::{Heads, Pretrained, load_pretraining};
+use crate::pretrained_heads::{Heads, Pretrained, RequiredHeads, load_pretraining};
 
 /// The predictions for one `[MASK]`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -49,7 +49,7 @@ impl MaskFiller {
     /// length of [`ModelDescription::encoding_length`](crate::ModelDescription::encoding_length).
     ///
     /// # Errors
-    /// When the folder has no masked-LM head or cannot be read; [`Error::Mismatch`] for too long a length.
+    /// When the folder has no masked-LM head or cannot be read; an error for too long a length.
     pub fn open(folder: &Path, options: ModelOptions<'_>) -> Result<Self, Error> {
         check_encoder(folder, options.encoder)?;
         let device = options.device.open()?;
@@ -57,7 +57,8 @@ impl MaskFiller {
         let config = BertConfig { compute: options.exact_compute()?, ..config };
         let hint = "give a pre-trained model, such as the one that this model was fine-tuned from; for a fine-tuned \
                     model use `bert predict`";
-        let Pretrained { model, .. } = load_pretraining(&config, folder, Heads::MaskedLm, hint, 0, &device)?;
+        let required = RequiredHeads { heads: Heads::MaskedLm, hint };
+        let Pretrained { model, .. } = load_pretraining(&config, folder, required, 0, &device)?;
         let default = DefaultLength::Trained(usize::MAX);
         let length = description.encoding_length(options.max_length, default, &config)?;
         Ok(Self { model, text, length, config, device })
@@ -67,7 +68,7 @@ impl MaskFiller {
     /// no mask within the maximum length.
     ///
     /// # Errors
-    /// [`Error::Mismatch`] when the text is a pair and the model has one segment; [`Error::DeviceFailed`].
+    /// When the text is a pair and the model has one segment; when the device fails.
     pub fn fill<'a>(&self, text: impl Into<InputText<'a>>, top_k: usize) -> Result<Vec<FilledMask>, Error> {
         let encoded = self.text.encode(text, self.length.tokens);
         check_segments(&self.config, encoded.is_pair())?;

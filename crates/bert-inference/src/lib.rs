@@ -98,7 +98,7 @@ pub use crate::compute::stop_flag::StopFlag;
 pub use crate::encoding::model_tokenizer::ModelTokenizer;
 pub use crate::encoding::padded_batch::PaddedBatch;
 pub use crate::encoding::squad_args::SquadArgs;
-pub use crate::error::{Error, FolderProblem};
+pub use crate::error::{Class, Error};
 pub use crate::features::embeddings::{Embeddings, ProjectedPoint, Projection};
 pub use crate::features::hidden_states::{Extractor, LineFeatures, PooledVectors, write_json_lines};
 pub use crate::features::neighbours::{Neighbour, NeighbourSearch, Neighbours};
@@ -139,11 +139,11 @@ pub use crate::encoding::{
     sentences::EncodedSentences,
 };
 #[doc(hidden)]
-pub use crate::error::check;
+pub use crate::error::{check, corrupt, damaged, mismatch, results_not_written};
 #[doc(hidden)]
 pub use crate::model_dir::{
     builtin_model, checkpoint, encoder_record, hub_model, json_file, loaded_model,
     model_folder::present_folder, retention::RetentionPolicy, seed_models::seed_folder,
 };
 #[doc(hidden)]
-pub use crate::pretrained_heads::{Heads, Pretrained, load_pretraining};
+pub use crate::pretrained_heads::{Heads, Pretrained, RequiredHeads, load_pretraining};

@@ -6,17 +6,13 @@
 //! earlier ones away, and rare words score too high.
 
 use bert_model::{Mode, PretrainingInput};
-use bert_storage::Locate;
-use bert_tasks::{
-    EncodedPair, Example, Label, Metric, TaskError, TaskProblem, TextSource, Truncation, confidence_interval,
-};
+use bert_tasks::{EncodedPair, Error, Example, Label, Metric, TextSource, Truncation, confidence_interval};
 use burn::tensor::activation;
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::compute::host_tensors::{int_vector, read};
 use crate::encoding::padded_batch::{PaddedBatch, by_length};
-use crate::error::Error;
 use crate::fill_mask::MaskFiller;
 use crate::model_dir::loaded_model::line_of;
 use crate::probe::word_edits::word_ranges;
@@ -133,7 +129,7 @@ impl MaskFiller {
     /// Returns the pseudo-log-likelihood of sentences, in their order. Adds the sentences that were cut to `truncation`.
     ///
     /// # Errors
-    /// [`Error::DeviceFailed`].
+    /// When the device fails.
     pub fn likelihoods(
         &self,
         sentences: &[&str],
@@ -224,13 +220,12 @@ impl MaskFiller {
 }
 
 /// Returns the second sentence of a pair.
-fn unacceptable<'a>(pairs: &dyn TextSource, example: &'a Example) -> Result<&'a str, TaskError> {
+fn unacceptable<'a>(pairs: &dyn TextSource, example: &'a Example) -> Result<&'a str, Error> {
     let found = example.text_b.as_deref().filter(|text| !text.trim().is_empty());
     found.ok_or_else(|| {
         let column = pairs.second_column().to_string();
-        let problem =
-            TaskProblem::WrongValue { column, found: "missing", expected: "the unacceptable sentence" };
-        problem.at_line(pairs.name(), line_of(example)).into()
+        let problem = Error::data(format!("\"{column}\" is missing, expected the unacceptable sentence"));
+        problem.at_line(pairs.name(), line_of(example))
     })
 }
 

@@ -6,10 +6,9 @@ use bert_model::{
     Architecture, BertConfig, BertForPreTraining, LoadPolicy, NamedTensors, load_named_tensors,
     read_pretrained_tensors,
 };
-use bert_storage::Locate;
 use burn::tensor::Device;
 
-use crate::error::{Error, FolderProblem};
+use crate::error::{Error, no_head};
 
 /// The heads that a folder must have in addition to the encoder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,19 +29,29 @@ pub struct Pretrained {
     pub fresh: Vec<String>,
 }
 
+/// The heads that a checkpoint must have.
+#[derive(Clone, Copy, Debug)]
+pub struct RequiredHeads {
+    /// The heads.
+    pub heads: Heads,
+    /// Tells the user how to proceed if one is missing.
+    pub hint: &'static str,
+}
+
 /// Loads the weights of a folder into a model with both heads; optional parts that are missing are initialized at
-/// random from `seed`. `hint` tells the user how to proceed if a required head is missing.
+/// random from `seed`. An error about a missing head ends with the hint.
 ///
 /// # Errors
-/// [`FolderProblem::NoHead`]; when the weights cannot be read, or do not match the configuration.
+/// When the model folder lacks the requested head; when the weights cannot be read, or do not match the
+/// configuration.
 pub fn load_pretraining(
     config: &BertConfig,
     folder: &Path,
-    heads: Heads,
-    hint: &'static str,
+    required: RequiredHeads,
     seed: u64,
     device: &Device,
 ) -> Result<Pretrained, Error> {
+    let RequiredHeads { heads, hint } = required;
     let tensors = read_pretrained_tensors(folder)?;
     let policy = match heads {
         Heads::Both => LoadPolicy::Exact,
@@ -53,7 +62,7 @@ pub fn load_pretraining(
     // missing tensors are reported.
     let has_encoder = tensors.keys().any(|name| name.ends_with("embeddings.word_embeddings.weight"));
     if let Some(head) = missing_head(&tensors, heads).filter(|_| has_encoder) {
-        return Err(FolderProblem::NoHead { head, hint }.located(folder).into());
+        return Err(no_head(head, hint).at(folder));
     }
     let fresh = BertForPreTraining::new(config, seed, device);
     let (model, report) = load_named_tensors(fresh, tensors, policy)?;

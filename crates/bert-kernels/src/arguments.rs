@@ -5,6 +5,8 @@
 
 use burn::tensor::Tensor;
 
+use crate::cpu::dropout_mask::Dropout;
+
 /// The implementation that runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Kernels {
@@ -120,4 +122,15 @@ pub struct AttentionOutput {
     pub context: Tensor<3>,
     /// `[batch, heads, queries, keys]`: the probabilities after dropout.
     pub probabilities: Tensor<4>,
+}
+
+/// The settings of an attention.
+#[derive(Clone, Copy, Debug)]
+pub struct AttentionSettings {
+    /// Number of heads.
+    pub heads: usize,
+    /// Factor of the scores, before the bias is added.
+    pub scale: f64,
+    /// Dropout of the probabilities.
+    pub dropout: Option<Dropout>,
 }

@@ -124,7 +124,9 @@ pub use crate::checkpoint::tokenizer_files::FolderTokenizer;
 pub use crate::checkpoint::weights_files::{WeightsFiles, WeightsForm};
 pub use crate::config::adapter::{AdapterConfig, BottleneckForm};
 pub use crate::config::{BertConfig, Preset};
-pub use crate::error::{Error, LoadReport};
+pub use crate::error::{Class, Error, LoadReport};
+#[doc(hidden)]
+pub use crate::error::{config_key, missing_file, not_tied};
 pub use crate::init::{Initialization, initialize};
 pub use crate::layers::dropout::{DropoutKey, Mode, SelectedTokens, Site, dropout};
 pub use crate::models::architecture::Architecture;

@@ -12,9 +12,8 @@ use bert_pages::{
     Cell, Curve, Head, Line, chart, chart_page, downsample, figures, grouped, series_color, smooth, table,
     verdict,
 };
-use bert_storage::Locate;
+use bert_training::Error;
 use bert_training::identity::RUN;
-use bert_training::{Error, RunProblem};
 use maud::{Markup, html};
 use serde_json::Value;
 
@@ -29,7 +28,7 @@ const POINTS: usize = 400;
 /// Returns the page that compares the runs and fine-tunings in `folders`.
 ///
 /// # Errors
-/// [`RunProblem::NothingToReport`] when a folder is neither; errors of reading the files.
+/// When a folder is neither; errors of reading the files.
 pub fn comparison_page(folders: &[&Path]) -> Result<Report, Error> {
     let mut runs = Vec::new();
     let mut tunings = Vec::new();
@@ -39,7 +38,11 @@ pub fn comparison_page(folders: &[&Path]) -> Result<Report, Error> {
         } else if exists(&folder.join("report.json"))? {
             tunings.push((folder.display().to_string(), FinetuneReport::read(folder)?));
         } else {
-            return Err(RunProblem::NothingToReport.located(folder).into());
+            return Err(Error::failed(
+                "neither a pre-training run (run.json) nor a fine-tuning (report.json); for a data folder use bert \
+                 inspect --html",
+            )
+            .at(folder));
         }
     }
     let mut notes = warnings(&runs);

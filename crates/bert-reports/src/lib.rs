@@ -23,7 +23,7 @@ mod run_record;
 mod tables;
 
 #[doc(no_inline)]
-pub use bert_training::{Error, RunProblem};
+pub use bert_training::Error;
 
 pub use attention_page::attention_page;
 pub use compare::glue_submission::{Submission, write_submission};
@@ -58,13 +58,12 @@ pub use tables::{write_attention_parquet, write_features_parquet};
 use std::path::Path;
 
 use bert_inference::json_file::exists;
-use bert_storage::Locate;
 
 /// Returns the page of the run or fine-tuning in `folder`; `others` are pre-training runs to compare with.
 ///
 /// # Errors
-/// [`RunProblem::NothingToReport`] when the folder is neither a run nor a fine-tuning, [`Error::Configuration`](bert_inference::Error::Configuration) when
-/// a fine-tuning is to be compared with runs, and errors of reading the files.
+/// When the folder is neither a run nor a fine-tuning, when a fine-tuning is to be compared with runs, and errors of
+/// reading the files.
 pub fn report(folder: &Path, others: &[&Path]) -> Result<Report, Error> {
     if exists(&folder.join("run.json"))? {
         return pretraining_page(folder, others);
@@ -72,14 +71,18 @@ pub fn report(folder: &Path, others: &[&Path]) -> Result<Report, Error> {
     if !exists(folder)? {
         let text = "this folder does not exist; give the output folder of pretrain or finetune";
         let missing = std::io::Error::new(std::io::ErrorKind::NotFound, text);
-        return Err(Error::io(folder, missing));
+        return Err(Error::io("read", folder)(missing));
     }
     if !exists(&folder.join("report.json"))? {
-        return Err(RunProblem::NothingToReport.located(folder).into());
+        return Err(Error::failed(
+            "neither a pre-training run (run.json) nor a fine-tuning (report.json); for a data folder use bert \
+             inspect --html",
+        )
+        .at(folder));
     }
     if !others.is_empty() {
         let reason = format!("{} is a fine-tuning, not a pre-training run", folder.display());
-        return Err(Error::configuration("compare", reason));
+        return Err(Error::option("compare", reason));
     }
     finetuning_page(folder)
 }

@@ -8,6 +8,7 @@ use std::path::Path;
 
 use serde::Serialize;
 
+use crate::error::{Error, Result};
 use crate::source::{digest_bytes, read_limited};
 
 const START: &str = "{\n  \"seal\": \"";
@@ -15,21 +16,6 @@ const END: &str = "\",\n";
 const DIGITS: usize = 64;
 /// Maximum size of a checksummed file in bytes; the manifest of 99,999 shards has about 20 MB.
 pub const MAX_BYTES: u64 = 256 << 20;
-
-/// Error of a checksummed file.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum ChecksumError {
-    /// The file cannot be read.
-    #[error(transparent)]
-    Io(#[from] std::io::Error),
-    /// The file does not begin with a checksum.
-    #[error("it has no checksum (member `seal`): it is truncated, or another program or version wrote it")]
-    Missing,
-    /// The contents do not match the checksum.
-    #[error("its checksum (member `seal`) does not match: it is corrupt or was edited")]
-    Mismatch,
-}
 
 /// Returns the JSON text of a value, with a checksum.
 ///
@@ -69,26 +55,30 @@ pub(crate) fn checksummed_json_within<T: Serialize + ?Sized>(
 /// Reads a checksummed file and returns its JSON without the checksum.
 ///
 /// # Errors
-/// [`ChecksumError`].
-pub fn read_checksummed(path: &Path) -> Result<Vec<u8>, ChecksumError> {
-    verify_checksum(read_limited(path, MAX_BYTES)?)
+/// [`Class::Data`](crate::Class::Data) if the checksum is missing or does not match.
+pub fn read_checksummed(path: &Path) -> Result<Vec<u8>> {
+    let bytes = read_limited(path, MAX_BYTES).map_err(Error::io("read", path))?;
+    verify_checksum(bytes).map_err(|error| error.at(path))
 }
 
 /// Checks a checksummed text and returns its JSON without the checksum.
 ///
 /// # Errors
-/// [`ChecksumError::Missing`], [`ChecksumError::Mismatch`].
-pub fn verify_checksum(mut bytes: Vec<u8>) -> Result<Vec<u8>, ChecksumError> {
+/// [`Class::Data`](crate::Class::Data) if the checksum is missing or does not match.
+pub fn verify_checksum(mut bytes: Vec<u8>) -> Result<Vec<u8>> {
     let digits = START.len()..START.len() + DIGITS;
     let begins = bytes.starts_with(START.as_bytes())
         && bytes.get(digits.end..).is_some_and(|rest| rest.starts_with(END.as_bytes()));
     if !begins {
-        return Err(ChecksumError::Missing);
+        let text =
+            "it has no checksum (member `seal`): it is truncated, or another program or version wrote it";
+        return Err(Error::data(text));
     }
     let checksum = bytes[digits.clone()].to_vec();
     bytes[digits.clone()].fill(b'0');
     if digest_bytes(&bytes).as_bytes() != checksum {
-        return Err(ChecksumError::Mismatch);
+        let text = "its checksum (member `seal`) does not match: it is corrupt or was edited";
+        return Err(Error::data(text));
     }
     bytes.splice(1..digits.end + END.len(), *b"\n");
     Ok(bytes)
@@ -128,7 +118,7 @@ mod tests {
     #[test]
     fn only_regular_files_are_read() {
         if Path::new("/dev/zero").exists() {
-            assert!(matches!(read_checksummed(Path::new("/dev/zero")), Err(ChecksumError::Io(_))));
+            assert_eq!(read_checksummed(Path::new("/dev/zero")).unwrap_err().class(), crate::Class::Failed);
         }
     }
 }

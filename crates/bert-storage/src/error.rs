@@ -1,5 +1,7 @@
-//! Errors of files and folders, and the common form of a problem with its location in a file ([`Located`]).
+//! [`Error`], the error type of all libraries: a class, which determines the exit code of a program, a place and a text.
 
+use std::borrow::Cow;
+use std::error::Error as StdError;
 use std::fmt;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
@@ -7,153 +9,224 @@ use std::path::{Path, PathBuf};
 use crate::objects::is_transient;
 use crate::objects::url::shown;
 
-/// Result type of this crate.
+/// A result of the libraries.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// An error of another library, with the exit code of a program that ends with it.
-#[derive(Debug)]
-pub struct Failure {
-    exit_code: u8,
-    error: Box<dyn std::error::Error + Send + Sync>,
-}
-
-impl Failure {
-    /// Returns the error with its exit code.
-    pub fn new(exit_code: u8, error: impl std::error::Error + Send + Sync + 'static) -> Self {
-        Self { exit_code, error: Box::new(error) }
-    }
-
-    /// Returns the documented exit code of a program that ends with this error.
-    pub fn exit_code(&self) -> u8 {
-        self.exit_code
-    }
-}
-
-impl fmt::Display for Failure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.error.fmt(f)
-    }
-}
-
-impl std::error::Error for Failure {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        self.error.source()
-    }
-}
-
-/// Error of a file operation, with the file's path.
-#[derive(Debug, thiserror::Error)]
+/// A class of errors. It says who can correct the error, and determines a program's exit code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Error {
-    /// A file operation failed.
-    #[error("cannot {action} {}", shown(path))]
-    Io {
-        /// The operation: "open", "read", "write", "rename", ...
-        action: &'static str,
-        /// Path of the file.
-        path: PathBuf,
-        /// Cause of the failure.
-        source: io::Error,
-    },
-    /// The disk is full.
-    #[error(
-        "the disk is full: {} needs at least {needed} bytes; free space, then run the same command again",
-        shown(path)
-    )]
-    DiskFull {
-        /// Path of the file.
-        path: PathBuf,
-        /// Size of the file including the failed write, in bytes.
-        needed: u64,
-        /// Error of the operating system.
-        source: io::Error,
-    },
-    /// The contents of an object differ from the expected contents.
-    #[error("{}: its BLAKE3 digest is {found}, expected {expected}", shown(path))]
-    Differs {
-        /// URL of the object.
-        path: PathBuf,
-        /// Digest of the object.
-        found: String,
-        /// Expected digest.
-        expected: String,
-    },
-    /// A lock file cannot be locked.
-    #[error(
-        "cannot lock {}: its file system may not support locks; mount it with locks (NFS: lockd, Lustre: -o flock), or \
-         choose a folder on another file system",
-        path.display()
-    )]
-    Lock {
-        /// Path of the lock file.
-        path: PathBuf,
-        /// Error of the operating system.
-        source: io::Error,
-    },
-    /// A path cannot be an output file.
-    #[error("{}: {problem}", shown(path))]
-    Output {
-        /// Path of the file, as the user gave it.
-        path: PathBuf,
-        /// The reason.
-        problem: OutputProblem,
-    },
-    /// Another process is writing to the folder.
-    #[error("{} is in use by another process: wait until it ends, or choose another folder", shown(path))]
-    InUse {
-        /// Path of the folder.
-        path: PathBuf,
-    },
-}
-
-/// A reason why a path cannot be an output file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum OutputProblem {
-    /// A regular file has this name and may not be replaced.
-    #[error("this file exists")]
+pub enum Class {
+    /// A file cannot be read or written, or something else failed on this machine (1).
+    Failed,
+    /// An output exists and may not be replaced (1).
     Exists,
-    /// A folder has this name.
-    #[error("this is a folder; name a file in it")]
-    Folder,
-    /// The path has no file name.
-    #[error("this is not the name of a file")]
-    NoName,
-    /// Links lead to links without an end.
-    #[error("too many links")]
-    Links,
+    /// A flag, an argument or a configuration is wrong (2).
+    Usage,
+    /// Data is damaged or has another form (3).
+    Data,
+    /// An example has no label (3).
+    Unlabelled,
+    /// A checkpoint is invalid, or does not match the model, the data or the run (4).
+    Model,
+    /// A number is not finite, or a device computes wrong numbers (5).
+    Numerical,
+    /// Another process is writing to the output (6).
+    InUse,
+    /// The memory is not enough (7).
+    Memory,
+    /// The same command can succeed later (75).
+    Later,
+    /// The signal of this number stopped the command (128 + number).
+    Stopped(i32),
+    /// Another process of the group failed; the exit code of its error.
+    Elsewhere(u8),
+}
+
+impl Class {
+    /// Returns the documented exit code of a program that ends with an error of this class.
+    pub fn exit_code(self) -> u8 {
+        match self {
+            Self::Failed | Self::Exists => 1,
+            Self::Usage => 2,
+            Self::Data | Self::Unlabelled => 3,
+            Self::Model => 4,
+            Self::Numerical => 5,
+            Self::InUse => 6,
+            Self::Memory => 7,
+            Self::Later => 75,
+            Self::Stopped(signal) => 128 + signal as u8,
+            Self::Elsewhere(code) => code,
+        }
+    }
+}
+
+/// An error. Its message begins with its place, if it has one: `train.tsv:3: the line is empty, but must have a text`.
+pub struct Error(Box<Parts>);
+
+#[derive(Debug)]
+struct Parts {
+    class: Class,
+    is_absent: bool,
+    flag: Option<&'static str>,
+    path: Option<PathBuf>,
+    line: Option<u64>,
+    text: Cow<'static, str>,
+    cause: Option<Box<dyn StdError + Send + Sync>>,
 }
 
 impl Error {
+    /// Returns an error without a place.
+    pub fn new(class: Class, text: impl Into<Cow<'static, str>>) -> Self {
+        let text = text.into();
+        Self(Box::new(Parts {
+            class,
+            is_absent: false,
+            flag: None,
+            path: None,
+            line: None,
+            text,
+            cause: None,
+        }))
+    }
+
+    /// Returns an error of [`Class::Failed`].
+    pub fn failed(text: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(Class::Failed, text)
+    }
+
+    /// Returns an error of [`Class::Usage`].
+    pub fn usage(text: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(Class::Usage, text)
+    }
+
+    /// Returns an error of [`Class::Data`].
+    pub fn data(text: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(Class::Data, text)
+    }
+
+    /// Returns an error of [`Class::Model`].
+    pub fn model(text: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(Class::Model, text)
+    }
+
+    /// Returns the error of an option's value; the option as on the command line, without dashes.
+    pub fn option(flag: &'static str, text: impl Into<Cow<'static, str>>) -> Self {
+        let mut error = Self::usage(text);
+        error.0.flag = Some(flag);
+        error
+    }
+
+    /// Returns a function that converts a system error. The operation is a verb: "open", "read", "write", "rename".
+    pub fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self + use<> {
+        let text = format!("cannot {action} {}", shown(path));
+        move |cause| {
+            let class = if is_transient(&cause) { Class::Later } else { Class::Failed };
+            Self::new(class, text).because(cause)
+        }
+    }
+
+    /// Returns the error of a failed write; with the write, the file would have had `needed` bytes. If `cause` carries
+    /// an error of this crate, returns that error.
+    pub(crate) fn write(path: &Path, needed: u64, cause: io::Error) -> Self {
+        match Self::carried_by(cause) {
+            Ok(carried) => carried,
+            Err(cause) if is_disk_full(&cause) => Self::failed(format!(
+                "the disk is full: {} needs at least {needed} bytes; free space, then run the same command again",
+                shown(path)
+            ))
+            .because(cause),
+            Err(cause) => Self::io("write", path)(cause),
+        }
+    }
+
+    /// Returns the error with the path of the file or folder that it concerns, unless it has one.
+    pub fn at(mut self, path: impl AsRef<Path>) -> Self {
+        self.0.path.get_or_insert_with(|| path.as_ref().to_owned());
+        self
+    }
+
+    /// Returns the error with a line of a file, or a row of a table without lines, counted from 1.
+    pub fn at_line(mut self, path: impl AsRef<Path>, line: u64) -> Self {
+        self.0.line.get_or_insert(line);
+        self.at(path)
+    }
+
+    /// Returns the error with its cause.
+    pub fn because(mut self, cause: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
+        self.0.cause = Some(cause.into());
+        self
+    }
+
+    /// Returns the error as one that says that something does not exist.
+    pub fn absent(mut self) -> Self {
+        self.0.is_absent = true;
+        self
+    }
+
+    /// Returns the error with another class.
+    pub fn with_class(mut self, class: Class) -> Self {
+        self.0.class = class;
+        self
+    }
+
+    /// Returns the error with another text.
+    pub fn with_text(mut self, text: impl Into<Cow<'static, str>>) -> Self {
+        self.0.text = text.into();
+        self
+    }
+
+    /// Returns the error with the line that a function returns for its line, if it has one.
+    pub fn map_line(mut self, map: impl FnOnce(u64) -> u64) -> Self {
+        self.0.line = self.0.line.map(map);
+        self
+    }
+
+    /// Returns the class.
+    pub fn class(&self) -> Class {
+        self.0.class
+    }
+
     /// Returns the documented exit code of a program that ends with this error.
     pub fn exit_code(&self) -> u8 {
-        match self {
-            Self::InUse { .. } => 6,
-            Self::Differs { .. } => 3,
-            Self::Io { source, .. } if is_transient(source) => 75,
-            Self::Io { .. } | Self::DiskFull { .. } | Self::Lock { .. } | Self::Output { .. } => 1,
-        }
+        self.0.class.exit_code()
     }
 
-    /// Returns a function that converts a system error to [`Error::Io`].
-    pub fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self + use<> {
-        let path = path.to_owned();
-        move |source| Self::Io { action, path, source }
+    /// Returns whether the error says that something does not exist.
+    pub fn is_absent(&self) -> bool {
+        self.0.is_absent
     }
 
-    /// Returns the error of a failed write; with the write, the file would have had `needed` bytes. If `source` carries
-    /// an error of this crate, returns that error.
-    pub(crate) fn write(path: &Path, needed: u64, source: io::Error) -> Self {
-        let path = path.to_owned();
-        match Self::carried_by(source) {
-            Ok(carried) => carried,
-            Err(source) if is_disk_full(&source) => Self::DiskFull { path, needed, source },
-            Err(source) => Self::Io { action: "write", path, source },
-        }
+    /// Returns the option whose value is wrong, without dashes.
+    pub fn flag(&self) -> Option<&'static str> {
+        self.0.flag
     }
 
-    /// Returns the error of this crate that an [`io::Error`] carries. Errors pass through the writers of other
-    /// crates in this form.
+    /// Returns the file or folder that the error concerns.
+    pub fn path(&self) -> Option<&Path> {
+        self.0.path.as_deref()
+    }
+
+    /// Returns the line that the error concerns, counted from 1.
+    pub fn line(&self) -> Option<u64> {
+        self.0.line
+    }
+
+    /// Returns the message without the place.
+    pub fn text(&self) -> &str {
+        &self.0.text
+    }
+
+    /// Returns the cause if it has this type.
+    pub fn cause<E: StdError + 'static>(&self) -> Option<&E> {
+        self.0.cause.as_ref()?.downcast_ref()
+    }
+
+    /// Returns the kind of the system error that is the cause.
+    pub fn io_kind(&self) -> Option<ErrorKind> {
+        self.cause().map(io::Error::kind)
+    }
+
+    /// Returns the error that an [`io::Error`] carries. Errors pass through the writers of other crates in this form.
     ///
     /// # Errors
     /// Returns the error itself if it does not carry one.
@@ -163,70 +236,47 @@ impl Error {
 
     /// Wraps this error in an [`io::Error`].
     pub(crate) fn carry(self) -> io::Error {
-        let kind = match &self {
-            Self::Io { source, .. } | Self::DiskFull { source, .. } | Self::Lock { source, .. } => {
-                source.kind()
-            }
-            Self::Differs { .. } | Self::InUse { .. } | Self::Output { .. } => ErrorKind::Other,
-        };
-        io::Error::new(kind, self)
+        io::Error::new(self.io_kind().unwrap_or(ErrorKind::Other), self)
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Parts { flag, path, line, text, .. } = &*self.0;
+        if let Some(flag) = flag {
+            write!(f, "--{flag}: ")?;
+        }
+        if let Some(path) = path {
+            write!(f, "{}:", shown(path))?;
+            line.map_or(Ok(()), |line| write!(f, "{line}:"))?;
+            f.write_str(" ")?;
+        }
+        f.write_str(text)
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl StdError for Error {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        self.0.cause.as_deref().map(|cause| cause as _)
     }
 }
 
 /// Returns whether an error, or one of its causes, means that a disk or quota is full.
-pub fn is_disk_full(error: &(dyn std::error::Error + 'static)) -> bool {
+pub fn is_disk_full(error: &(dyn StdError + 'static)) -> bool {
     use ErrorKind::{QuotaExceeded, StorageFull};
     // The error wrapped in an `io::Error` is not in its chain of sources.
     let is_full = |io: &io::Error| {
         matches!(io.kind(), StorageFull | QuotaExceeded)
             || io.get_ref().is_some_and(|inner| is_disk_full(inner))
     };
-    std::iter::successors(Some(error), |error| error.source())
+    std::iter::successors(Some(error), |&error| error.source())
         .any(|error| error.downcast_ref::<io::Error>().is_some_and(is_full))
-}
-
-/// A problem with its location, which begins the message: `train.tsv:3: the line is empty, expected a text`.
-#[derive(Debug)]
-pub struct Located<P> {
-    /// Path of the file or folder.
-    pub path: Box<Path>,
-    /// Line, or row of a table without lines, counted from 1; `None` if the problem concerns the whole file.
-    pub line: Option<u64>,
-    /// The problem at this location.
-    pub problem: P,
-}
-
-impl<P: fmt::Display> fmt::Display for Located<P> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:", shown(&self.path))?;
-        if let Some(line) = self.line {
-            write!(f, "{line}:")?;
-        }
-        write!(f, " {}", self.problem)
-    }
-}
-
-impl<P: std::error::Error> std::error::Error for Located<P> {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        self.problem.source()
-    }
-}
-
-/// Adds a location to a problem.
-pub trait Locate: Sized {
-    /// Returns the problem with the path of a whole file or folder.
-    fn located(self, path: impl Into<PathBuf>) -> Located<Self>;
-
-    /// Returns the problem with the path of a file and a line, counted from 1.
-    fn at_line(self, path: impl Into<PathBuf>, line: u64) -> Located<Self> {
-        Located { line: Some(line), ..self.located(path) }
-    }
-}
-
-impl<P: std::error::Error> Locate for P {
-    fn located(self, path: impl Into<PathBuf>) -> Located<Self> {
-        Located { path: path.into().into(), line: None, problem: self }
-    }
 }
 
 /// Returns whether an error means that a name does not exist. Other errors leave that open.

@@ -7,7 +7,7 @@
 //! | write a folder that is complete once its last file exists | [`StagedFolder`] |
 //! | allow one writer per folder | [`OutputLock`] |
 //! | store JSON with a checksum of its own | [`checksummed_json`] |
-//! | report an error with its location in a file | [`Located`] |
+//! | report an error with its class, its location in a file and its cause | [`Error`] |
 //! | print text from a file safely on a terminal | [`visible`](fn@visible) |
 //! | turn the panic of another crate into an error | [`catch_panic`](fn@catch_panic) |
 //! | suggest a known name for an unknown one | [`did_you_mean`] |
@@ -48,7 +48,7 @@ mod visible;
 mod writable;
 
 pub use atomic::{AtomicFile, FileDigest, write_atomic};
-pub use error::{Error, Failure, Locate, Located, OutputProblem, Result};
+pub use error::{Class, Error, Result};
 pub use objects::url::is_url;
 pub use output::{Existing, OutputFile, OutputWriter};
 pub use source::object_cache::ObjectCache;

@@ -13,7 +13,7 @@ use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use crate::atomic::AtomicFile;
-use crate::error::{Error, OutputProblem, Result, is_absent};
+use crate::error::{Class, Error, Result, is_absent};
 use crate::system::{Disk, folder_of};
 
 /// Treatment of a regular file that has the name of an output.
@@ -52,7 +52,7 @@ impl OutputFile {
     /// temporary file for a moment. Programs call this before long work.
     ///
     /// # Errors
-    /// [`Error::Output`], [`Error::Io`].
+    /// [`Error`].
     pub fn new(path: &Path, existing: Existing) -> Result<Self> {
         let output = Self { given: path.to_owned(), existing, target: decide(path, existing)? };
         if let Target::File(path) = &output.target {
@@ -82,7 +82,7 @@ impl OutputFile {
     /// Begins to write the output.
     ///
     /// # Errors
-    /// [`Error::Io`] if the file, device or socket cannot be opened.
+    /// [`Error`] if the file, device or socket cannot be opened.
     pub fn begin(&self) -> Result<OutputWriter<'_>> {
         let destination = match &self.target {
             Target::File(path) => Destination::File(Box::new(AtomicFile::create(&Disk, path)?)),
@@ -108,15 +108,15 @@ impl OutputWriter<'_> {
     /// Completes the output. A regular file appears under its name, with the permissions of the file that it replaces.
     ///
     /// # Errors
-    /// [`Error::Output`] if another program has created a file of this name in the meantime and it may not be
-    /// replaced; [`Error::Io`], [`Error::DiskFull`].
+    /// [`Class::Exists`] if another program has created a file of this name in the meantime and it may not be
+    /// replaced; [`Error`].
     pub fn commit(self) -> Result<()> {
         let Self { output, destination } = self;
         match destination {
             Destination::Stream(mut out) => out.flush().map_err(Error::io("write", &output.given)),
             Destination::File(file) => {
                 let Target::File(path) = decide(&output.given, output.existing)? else {
-                    return Err(Error::Output { path: output.given.clone(), problem: OutputProblem::Exists });
+                    return Err(exists(&output.given));
                 };
                 if let Ok(old) = fs::metadata(&path) {
                     // If this fails, the file has the permissions of a new file.
@@ -135,23 +135,29 @@ impl OutputWriter<'_> {
 
 impl Write for OutputWriter<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match &mut self.destination {
+        let written = match &mut self.destination {
             Destination::File(file) => file.write(bytes),
             Destination::Stream(out) => out.write(bytes),
-        }
+        };
+        written.map_err(|error| self.failed(error).carry())
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        match &mut self.destination {
+        let flushed = match &mut self.destination {
             Destination::File(file) => file.flush(),
             Destination::Stream(out) => out.flush(),
-        }
+        };
+        flushed.map_err(|error| self.failed(error).carry())
     }
+}
+
+fn exists(path: &Path) -> Error {
+    Error::new(Class::Exists, "this file exists").at(path)
 }
 
 /// Decides where the bytes of an output go. Changes nothing.
 fn decide(given: &Path, existing: Existing) -> Result<Target> {
-    let refused = |problem| Err(Error::Output { path: given.to_owned(), problem });
+    let refused = |text| Err(Error::failed(text).at(given));
     let mut path = given.to_owned();
     let mut links = 0;
     while !is_open_file(&path) && fs::symlink_metadata(&path).is_ok_and(|found| found.is_symlink()) {
@@ -159,7 +165,7 @@ fn decide(given: &Path, existing: Existing) -> Result<Target> {
         path = folder_of(&path).join(next);
         links += 1;
         if links > MAX_LINKS {
-            return refused(OutputProblem::Links);
+            return refused("too many links");
         }
     }
     let found = match fs::metadata(&path) {
@@ -168,13 +174,13 @@ fn decide(given: &Path, existing: Existing) -> Result<Target> {
             return if path.file_name().is_some() {
                 Ok(Target::File(path))
             } else {
-                refused(OutputProblem::NoName)
+                refused("this is not the name of a file")
             };
         }
         Err(source) => return Err(Error::io("read", given)(source)),
     };
     if found.is_dir() {
-        return refused(OutputProblem::Folder);
+        return refused("this is a folder; name a file in it");
     }
     if is_socket(&found) {
         return Ok(Target::Socket(path));
@@ -183,7 +189,7 @@ fn decide(given: &Path, existing: Existing) -> Result<Target> {
         return Ok(Target::Stream(path));
     }
     if existing == Existing::Keep {
-        return refused(OutputProblem::Exists);
+        return Err(exists(given));
     }
     Ok(Target::File(path))
 }
@@ -234,11 +240,10 @@ mod tests {
         OutputFile::new(path, existing)?.write(|out| out.write_all(b"new"))
     }
 
-    fn problem(path: &Path, existing: Existing) -> OutputProblem {
-        match put(path, existing) {
-            Err(Error::Output { path: named, problem }) if named == path => problem,
-            other => panic!("{}: {other:?}", path.display()),
-        }
+    fn problem(path: &Path, existing: Existing) -> String {
+        let error = put(path, existing).unwrap_err();
+        assert_eq!(error.path(), Some(path));
+        error.text().to_string()
     }
 
     #[test]
@@ -248,7 +253,7 @@ mod tests {
         put(&path, Existing::Keep).unwrap();
         fs::write(&path, "old").unwrap();
         fs::set_permissions(&path, PermissionsExt::from_mode(0o640)).unwrap();
-        assert_eq!(problem(&path, Existing::Keep), OutputProblem::Exists);
+        assert_eq!(problem(&path, Existing::Keep), "this file exists");
         assert_eq!(fs::read_to_string(&path).unwrap(), "old");
         put(&path, Existing::Replace).unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), "new");
@@ -265,7 +270,7 @@ mod tests {
             fs::write(&path, "of another program")?;
             out.write_all(b"new")
         });
-        assert!(matches!(result, Err(Error::Output { problem: OutputProblem::Exists, .. })));
+        assert_eq!(result.unwrap_err().class(), Class::Exists);
         assert_eq!(fs::read_to_string(&path).unwrap(), "of another program");
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
     }
@@ -278,15 +283,15 @@ mod tests {
         symlink("real/file", at("second")).unwrap();
         symlink("second", at("first")).unwrap();
         put(&at("first"), Existing::Keep).unwrap();
-        assert_eq!(problem(&at("first"), Existing::Keep), OutputProblem::Exists);
+        assert_eq!(problem(&at("first"), Existing::Keep), "this file exists");
         put(&at("first"), Existing::Replace).unwrap();
         assert_eq!(fs::read_to_string(at("real/file")).unwrap(), "new");
         assert!(["first", "second"].iter().all(|name| fs::symlink_metadata(at(name)).unwrap().is_symlink()));
         symlink("loop", at("loop")).unwrap();
-        assert_eq!(problem(&at("loop"), Existing::Replace), OutputProblem::Links);
+        assert_eq!(problem(&at("loop"), Existing::Replace), "too many links");
         symlink("real", at("folder")).unwrap();
-        assert_eq!(problem(&at("folder"), Existing::Replace), OutputProblem::Folder);
-        assert_eq!(problem(Path::new(""), Existing::Replace), OutputProblem::NoName);
+        assert_eq!(problem(&at("folder"), Existing::Replace), "this is a folder; name a file in it");
+        assert_eq!(problem(Path::new(""), Existing::Replace), "this is not the name of a file");
     }
 
     #[test]

@@ -3,23 +3,21 @@
 use std::path::Path;
 
 use crate::atomic::AtomicFile;
-use crate::error::{Error, Result};
+use crate::error::Result;
+use crate::objects::url::shown;
 use crate::system::{FileSystem, folder_of};
 
 /// Checks that files can be created in a folder, or in the nearest existing folder above it. Nothing is left on disk.
 ///
 /// # Errors
-/// [`Error::Io`] naming the folder.
+/// An error that names the folder.
 pub fn check_writable(files: &dyn FileSystem, folder: &Path) -> Result<()> {
     let mut nearest = folder;
     while files.metadata(nearest).is_err() && nearest != folder_of(nearest) {
         nearest = folder_of(nearest);
     }
     let probe = AtomicFile::create(files, &nearest.join("writable"));
-    probe.map(drop).map_err(|error| match error {
-        Error::Io { source, .. } => Error::io("write to", folder)(source),
-        other => other,
-    })
+    probe.map(drop).map_err(|error| error.with_text(format!("cannot write to {}", shown(folder))))
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Finds the text columns (or keys) in tables of new examples.
 
-use bert_tasks::{Columns, Task, TaskProblem, json_type};
+use bert_tasks::{Columns, Error, Task, json_type};
 use bert_text::value_at;
 use serde_json::{Map, Value};
 
@@ -49,7 +49,7 @@ impl<'a> ColumnNames<'a> {
     }
 
     /// Returns the positions of the text columns in a header.
-    pub(crate) fn positions(&self, header: &[String]) -> Result<ColumnPositions, TaskProblem> {
+    pub(crate) fn positions(&self, header: &[String]) -> Result<ColumnPositions, Error> {
         let has = |name: &str| header.iter().any(|field| field == name);
         let (text_a, text_b) = match (&self.requested.texts[..], self.trained_columns()) {
             ([a, rest @ ..], _) => (a.as_str(), rest.first().map(String::as_str)),
@@ -72,7 +72,7 @@ impl<'a> ColumnNames<'a> {
 
     /// Returns the positions of the text columns in a tab-separated file if its first line is a header; `None` if each line
     /// consists of one or two texts. The number of columns says nothing about their meaning.
-    pub(crate) fn tsv_positions(&self, first: &[String]) -> Result<Option<ColumnPositions>, TaskProblem> {
+    pub(crate) fn tsv_positions(&self, first: &[String]) -> Result<Option<ColumnPositions>, Error> {
         // The search for the column then names the one in other capitals.
         let has = |name: &str| first.iter().any(|field| field.eq_ignore_ascii_case(name));
         let has_trained = self.trained_columns().is_some_and(|columns| has(columns.text_a));
@@ -86,7 +86,7 @@ impl<'a> ColumnNames<'a> {
     ///
     /// # Errors
     /// [`TaskProblem::WrongValue`] when a text is missing or is not a string.
-    pub(crate) fn texts_of_object(&self, object: &Map<String, Value>) -> Result<RowTexts, TaskProblem> {
+    pub(crate) fn texts_of_object(&self, object: &Map<String, Value>) -> Result<RowTexts, Error> {
         let id = match &self.requested.id {
             Some(name) => {
                 Some(value_at(object, name).cloned().ok_or_else(|| wrong(name, "missing", "an id"))?)
@@ -135,12 +135,13 @@ impl ColumnPositions {
     /// Returns the texts of a row.
     ///
     /// # Errors
-    /// [`TaskProblem::WrongColumns`]; [`TaskProblem::WrongValue`] when a text is null.
+    /// When a row has a different number of columns than the header or any known layout of the task; when a text is
+    /// null.
     pub(crate) fn texts(
         &self,
         fields: &[Option<String>],
         separator: &'static str,
-    ) -> Result<RowTexts, TaskProblem> {
+    ) -> Result<RowTexts, Error> {
         check_column_count(fields.len(), self.columns, separator)?;
         let text = |&at: &usize| fields[at].clone().ok_or_else(|| wrong("text", "missing", "a text"));
         let mut texts = self.texts.iter().map(text);
@@ -152,6 +153,6 @@ impl ColumnPositions {
     }
 }
 
-fn wrong(column: &str, found: &'static str, expected: &'static str) -> TaskProblem {
-    TaskProblem::WrongValue { column: column.to_string(), found, expected }
+fn wrong(column: &str, found: &'static str, expected: &'static str) -> Error {
+    Error::data(format!("\"{column}\" is {found}, expected {expected}"))
 }

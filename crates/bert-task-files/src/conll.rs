@@ -7,8 +7,8 @@
 
 use std::path::Path;
 
-use bert_storage::Locate;
-use bert_tasks::{Sentence, TaskError, TaskProblem, is_entity_tag};
+use bert_storage::Class;
+use bert_tasks::{Error, Sentence, is_entity_tag};
 
 use crate::lines::for_each_line;
 use crate::missing_label::{ExampleFile, LabelUse, is_missing};
@@ -17,9 +17,10 @@ use crate::missing_label::{ExampleFile, LabelUse, is_missing};
 /// is an error, or left out.
 ///
 /// # Errors
-/// [`TaskProblem::MissingTag`] with the line of a word without a tag, [`TaskProblem::RaggedColumns`],
-/// [`TaskProblem::NumberedWords`], [`TaskProblem::NoExamples`], and the errors of reading lines.
-pub fn read_sentences(path: &Path, labels: LabelUse) -> Result<ExampleFile<Sentence>, TaskError> {
+/// When it fails with the line of a word without a tag, when a line of tagged words has a different number of columns
+/// than the first one, when the words are in the second column, when the file has no examples, and the errors of
+/// reading lines.
+pub fn read_sentences(path: &Path, labels: LabelUse) -> Result<ExampleFile<Sentence>, Error> {
     let width = column_count(path)?;
     let has_tags = labels.are_read();
     let mut read = ExampleFile { examples: Vec::new(), without_label: 0, misplaced: 0 };
@@ -47,12 +48,15 @@ pub fn read_sentences(path: &Path, labels: LabelUse) -> Result<ExampleFile<Sente
         let mut is_whole = true;
         if has_tags {
             let tag = columns[1..].last().filter(|tag| !is_missing(tag));
-            let tag = labels.unless_left_out(tag.ok_or_else(|| TaskProblem::MissingTag(word.into())))?;
+            let tag = labels.unless_left_out(tag.ok_or_else(|| Error::new(Class::Unlabelled, format!("the word {word:?} has no tag in the last column; --skip-unlabelled leaves such sentences out"))))?;
             is_whole = tag.is_some();
             sentence.tags.extend(tag.map(|tag| tag.to_string()));
         }
         if is_whole && columns.len() != width {
-            return Err(TaskProblem::RaggedColumns { found: columns.len(), expected: width });
+            return Err(Error::data(format!(
+                "{} columns, but the first word of the file has {width}",
+                columns.len()
+            )));
         }
         if begins {
             sentence.line = line;
@@ -67,7 +71,11 @@ pub fn read_sentences(path: &Path, labels: LabelUse) -> Result<ExampleFile<Sente
         sentences.iter_mut().for_each(|sentence| sentence.document = None);
     }
     if width > 1 && sentences.iter().all(has_numbered_words) && !sentences.is_empty() {
-        Err(TaskProblem::NumberedWords.located(path).into())
+        Err(Error::data(
+            "the first column numbers the words, as in CoNLL-U; expected the word in the first column and its tag in \
+             the last",
+        )
+        .at(path))
     } else {
         read.non_empty(path)
     }
@@ -84,7 +92,7 @@ fn split_columns(line: &str) -> Vec<&str> {
 }
 
 /// Returns the number of columns of the first word in a file.
-fn column_count(path: &Path) -> Result<usize, TaskError> {
+fn column_count(path: &Path) -> Result<usize, Error> {
     let mut width = None;
     for_each_line(path, |_, text| {
         let columns = split_columns(text);
@@ -125,15 +133,15 @@ mod tests {
 
     use super::*;
 
-    fn read(text: &str, has_tags: bool) -> Result<Vec<Sentence>, TaskError> {
+    fn read(text: &str, has_tags: bool) -> Result<Vec<Sentence>, Error> {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), text).unwrap();
         let labels = if has_tags { LabelUse::Required } else { LabelUse::Ignored };
         read_sentences(file.path(), labels).map(|file| file.examples)
     }
 
-    const TEXT: &str = "-DOCSTART- -X- -X- O\n\nAnna NNP B-NP B-PER\nrows VBZ B-VP O\n\n\n\
-        to\tTO\tB-PP\tO\r\nBergen\tNNP\tB-NP\tB-LOC\r\n";
+    const TEXT: &str = "-DOCSTART- -X- -X- O\n\nAnna NNP B-NP B-PER\nrows VBZ B-VP \
+                        O\n\n\nto\tTO\tB-PP\tO\r\nBergen\tNNP\tB-NP\tB-LOC\r\n";
 
     #[test]
     fn sentences_end_at_empty_lines_and_file_end() {

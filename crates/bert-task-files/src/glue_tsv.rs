@@ -5,7 +5,7 @@
 //! (MNLI has 12 columns in train, 16 in dev, 10 in test) and small files with only the required columns. CoLA's train
 //! and dev have no header, and any other official file can be read without its header.
 
-use bert_tasks::{Columns, Example, Kind, Label, Task, TaskProblem};
+use bert_tasks::{Columns, Error, Example, Kind, Label, Task, missing_column, missing_label};
 use bert_text::{ColumnLookup, ColumnPlace, find_column};
 
 use crate::missing_label::{LabelUse, is_missing_class};
@@ -30,7 +30,7 @@ impl<'a> RowReader<'a> {
 
     /// Returns the example in a line; `None` for a header, for a row without annotator agreement, and for a row that is left
     /// out. Lines must be passed in order.
-    pub(super) fn line(&mut self, text: &str) -> Result<Option<Example>, TaskProblem> {
+    pub(super) fn line(&mut self, text: &str) -> Result<Option<Example>, Error> {
         let example = match self.layout {
             None => self.minbert_line(text)?,
             Some(layout) => self.tsv_line(layout, text)?,
@@ -39,7 +39,7 @@ impl<'a> RowReader<'a> {
         Ok(example)
     }
 
-    fn tsv_line(&mut self, layout: &Layout, text: &str) -> Result<Option<Example>, TaskProblem> {
+    fn tsv_line(&mut self, layout: &Layout, text: &str) -> Result<Option<Example>, Error> {
         let fields: Vec<&str> = text.split('\t').collect();
         let has_labels = self.labels.are_read();
         let positions = match self.positions {
@@ -75,14 +75,14 @@ impl<'a> RowReader<'a> {
     }
 
     /// Returns the label in a field; `None` if its row is left out.
-    fn label(&mut self, field: &str) -> Result<Option<Label>, TaskProblem> {
+    fn label(&mut self, field: &str) -> Result<Option<Label>, Error> {
         let label = self.labels.unless_left_out(label_of(self.task, field))?;
         self.without_label += usize::from(label.is_none());
         Ok(label)
     }
 
-    fn minbert_line(&mut self, text: &str) -> Result<Option<Example>, TaskProblem> {
-        let (label, text) = text.split_once(" ||| ").ok_or(TaskProblem::MissingSeparator)?;
+    fn minbert_line(&mut self, text: &str) -> Result<Option<Example>, Error> {
+        let (label, text) = text.split_once(" ||| ").ok_or(Error::data("expected \"LABEL ||| TEXT\""))?;
         // Checked even if it is ignored: a test file's blanked label must still be a valid label.
         let Some(label) = self.label(label.trim())? else { return Ok(None) };
         Ok(Some(Example {
@@ -96,24 +96,29 @@ impl<'a> RowReader<'a> {
 }
 
 /// Parses a task's label.
-pub(super) fn label_of(task: &Task, text: &str) -> Result<Label, TaskProblem> {
+pub(super) fn label_of(task: &Task, text: &str) -> Result<Label, Error> {
     let missing = || {
         let may_be_class = task.table_columns().is_some();
-        TaskProblem::MissingLabel { label: text.trim().to_string(), may_be_class }
+        missing_label(text.trim(), may_be_class)
     };
     match task.spec().kind {
         Kind::Classification => match task.labels().position(|label| label == text) {
             Some(class) => Ok(Label::Class(class)),
             None if is_missing_class(text.trim()) => Err(missing()),
             None => {
-                let known = task.labels().map(str::to_string).collect();
-                Err(TaskProblem::UnknownLabel { task: task.clone(), label: text.to_string(), known })
+                let known: Vec<&str> = task.labels().collect();
+                Err(Error::data(format!(
+                    "unknown label \"{text}\"; the labels of task {task} are {}",
+                    known.join(", ")
+                )))
             }
         },
         Kind::Regression { min, max } => match text.parse() {
             Ok(score) if (min..=max).contains(&score) => Ok(Label::Score(score)),
             _ if is_missing_class(text.trim()) => Err(missing()),
-            _ => Err(TaskProblem::BadScore { task: task.clone(), label: text.to_string(), min, max }),
+            _ => Err(Error::data(format!(
+                "\"{text}\" is not a score of task {task} (a number from {min} to {max})"
+            ))),
         },
         Kind::Spans { .. } | Kind::Tags => panic!("task {task} has no labels"),
     }
@@ -132,37 +137,35 @@ struct Layout {
 /// Returns the place of a column that is named, or numbered from 1, in the first row of a table.
 ///
 /// # Errors
-/// [`TaskProblem::MissingColumn`], [`TaskProblem::DuplicateColumn`].
-pub(crate) fn table_column(header: &[impl AsRef<str>], column: &str) -> Result<ColumnPlace, TaskProblem> {
+/// When the header lacks a required column, when the header repeats the name of a required column.
+pub(crate) fn table_column(header: &[impl AsRef<str>], column: &str) -> Result<ColumnPlace, Error> {
     match find_column(header, column) {
         ColumnLookup::Found(place) => Ok(place),
-        ColumnLookup::Twice => Err(TaskProblem::DuplicateColumn(column.to_string())),
-        ColumnLookup::Missing => Err(TaskProblem::MissingColumn {
-            column: column.to_string(),
-            header: header.iter().map(|field| field.as_ref().to_string()).collect(),
-        }),
+        ColumnLookup::Twice => {
+            Err(Error::data(format!("two columns are named \"{column}\"; rename one of them")))
+        }
+        ColumnLookup::Missing => {
+            let header: Vec<String> = header.iter().map(|field| field.as_ref().to_string()).collect();
+            Err(missing_column(column, &header))
+        }
     }
 }
 
 /// Returns the index of a column in a header, as [`table_column`].
-pub(crate) fn column_index(header: &[impl AsRef<str>], column: &str) -> Result<usize, TaskProblem> {
+pub(crate) fn column_index(header: &[impl AsRef<str>], column: &str) -> Result<usize, Error> {
     table_column(header, column).map(|place| place.index)
 }
 
 /// Checks that a row has the same number of columns as the first one.
 ///
 /// # Errors
-/// [`TaskProblem::WrongColumns`].
-pub(crate) fn check_column_count(
-    found: usize,
-    columns: usize,
-    separator: &'static str,
-) -> Result<(), TaskProblem> {
+/// When a row has a different number of columns than the header or any known layout of the task.
+pub(crate) fn check_column_count(found: usize, columns: usize, separator: &'static str) -> Result<(), Error> {
     if found == columns {
         Ok(())
     } else {
         let expected = format!("{columns} as in the first row");
-        Err(TaskProblem::WrongColumns { found, separator, expected })
+        Err(Error::data(format!("{found} {separator}-separated columns, expected {expected}")))
     }
 }
 
@@ -284,7 +287,7 @@ impl Layout {
     }
 
     /// Returns the indices by the names in the header.
-    fn indices_in_header(&self, fields: &[&str], has_labels: bool) -> Result<ColumnIndices, TaskProblem> {
+    fn indices_in_header(&self, fields: &[&str], has_labels: bool) -> Result<ColumnIndices, Error> {
         let label = self.label.iter().find(|name| fields.contains(name)).unwrap_or(&self.label[0]);
         Ok(ColumnIndices {
             columns: fields.len(),
@@ -301,7 +304,7 @@ impl Layout {
 
     /// Returns the indices of the official layout with the same number of columns as line 1. A file to predict may have
     /// the layout of a test file, or of a labelled file, whose labels are then ignored.
-    fn indices_by_count(&self, columns: usize, has_labels: bool) -> Result<ColumnIndices, TaskProblem> {
+    fn indices_by_count(&self, columns: usize, has_labels: bool) -> Result<ColumnIndices, Error> {
         let same = |labelled: bool| {
             self.positions.iter().find(|p| p.columns == columns && p.label.is_some() == labelled)
         };
@@ -312,7 +315,7 @@ impl Layout {
                 .map(|p| p.columns.to_string())
                 .collect();
             let expected = format!("a header, or {} columns", known.join(" or "));
-            TaskProblem::WrongColumns { found: columns, separator: "tab", expected }
+            Error::data(format!("{columns} tab-separated columns, expected {expected}"))
         })?;
         if !has_labels {
             positions.label = None;

@@ -37,8 +37,7 @@ pub use table::{
 
 use std::path::Path;
 
-use bert_storage::Locate;
-use bert_tasks::{Example, Kind, Split, SplitFile, Task, TaskError, TaskProblem};
+use bert_tasks::{Error, Example, Kind, Split, SplitFile, Task, missing_split, no_split};
 use bert_text::TextFormat;
 
 use crate::glue_tsv::RowReader;
@@ -50,19 +49,22 @@ use crate::table::{find_table, hub_files, read_hub_file, read_table};
 /// precedence over samples.
 ///
 /// # Errors
-/// [`TaskError::NoSuchSplit`] when the task does not have the split, [`TaskProblem::MissingSplit`] when the file does
-/// not exist, [`TaskProblem::Io`] when the system cannot tell.
-pub fn find_split(task: &Task, dir: &Path, split: Split) -> Result<SplitFile, TaskError> {
+/// When the task does not have the split, when the file does not exist, when the system cannot tell.
+pub fn find_split(task: &Task, dir: &Path, split: Split) -> Result<SplitFile, Error> {
     let spec = task.spec();
     if matches!(task, Task::Table(_)) && matches!(split, Split::Train | Split::Dev | Split::Test) {
         return find_table(task, dir, split);
     }
     if !spec.has_split(split) {
-        return Err(TaskError::NoSuchSplit { task: task.clone(), split });
+        return Err(no_split(task, split));
     }
     if dir.is_file() {
-        let tried = spec.file_names(split).map(String::from).collect();
-        return Err(TaskProblem::NotAFolder { task: task.clone(), tried }.located(dir).into());
+        let tried: Vec<&str> = spec.file_names(split).collect();
+        return Err(Error::data(format!(
+            "this is a file, but --data is the folder with the files of task {task} ({})",
+            tried.join(", ")
+        ))
+        .at(dir));
     }
     let mut tried = Vec::new();
     let official = spec.file_names(split).map(|name| (name, false));
@@ -80,14 +82,14 @@ pub fn find_split(task: &Task, dir: &Path, split: Split) -> Result<SplitFile, Ta
             tried.push(relative);
         }
     }
-    Err(TaskProblem::MissingSplit { task: task.clone(), split, tried }.located(dir).into())
+    Err(missing_split(task, split, &tried).at(dir))
 }
 
 /// Reads a file of the task. Without `has_labels`, as in a file to predict, a label column is optional and ignored.
 ///
 /// # Errors
 /// As [`read_examples`].
-pub fn read_file(task: &Task, path: &Path, has_labels: bool) -> Result<Vec<Example>, TaskError> {
+pub fn read_file(task: &Task, path: &Path, has_labels: bool) -> Result<Vec<Example>, Error> {
     let labels = if has_labels { LabelUse::Required } else { LabelUse::Ignored };
     Ok(read_examples(task, path, labels)?.examples)
 }
@@ -95,13 +97,14 @@ pub fn read_file(task: &Task, path: &Path, has_labels: bool) -> Result<Vec<Examp
 /// Reads a file of the task, with a rule for its labels.
 ///
 /// # Errors
-/// [`TaskError::NotLabelled`]; any deviation of the file from the task's format, with its line; see [`TaskError`].
-pub fn read_examples(task: &Task, path: &Path, labels: LabelUse) -> Result<ExampleFile<Example>, TaskError> {
+/// When labelled examples were requested for a task of answers or tags; any deviation of the file from the task's
+/// format, with its line; see [`Error`].
+pub fn read_examples(task: &Task, path: &Path, labels: LabelUse) -> Result<ExampleFile<Example>, Error> {
     if let Some(columns) = task.table_columns() {
         return read_table(task, columns, path, labels);
     }
     if matches!(task.spec().kind, Kind::Spans { .. } | Kind::Tags) {
-        return Err(TaskError::NotLabelled(task.clone()));
+        return Err(Error::usage(format!("task {task} has no examples with one label each")));
     }
     if task.spec().choices > 0 {
         return read_swag(task, path, labels);

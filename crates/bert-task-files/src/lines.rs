@@ -4,8 +4,7 @@ use std::fs::{self, File};
 use std::io::{BufReader, ErrorKind};
 use std::path::Path;
 
-use bert_storage::{Failure, Locate};
-use bert_tasks::{TaskError, TaskProblem};
+use bert_tasks::Error;
 use bert_text::{LineReader, TableReader, TextFormat};
 
 /// Maximum file size. The largest published file, MNLI's training set, has about 200 MB.
@@ -17,10 +16,10 @@ const MAX_FILE_BYTES: u64 = 1 << 30;
 /// The errors of [`open_file`], of [`LineReader::next_line`] and of `each`.
 pub(crate) fn for_each_line(
     path: &Path,
-    mut each: impl FnMut(u64, &str) -> Result<(), TaskProblem>,
-) -> Result<(), TaskError> {
+    mut each: impl FnMut(u64, &str) -> Result<(), Error>,
+) -> Result<(), Error> {
     let mut lines = LineReader::new(open_file(path)?, path);
-    while let Some((line, text)) = lines.next_line().map_err(unreadable)? {
+    while let Some((line, text)) = lines.next_line()? {
         each(line, text).map_err(|problem| problem.at_line(path, line))?;
     }
     Ok(())
@@ -29,8 +28,8 @@ pub(crate) fn for_each_line(
 /// Returns the lines of a file.
 ///
 /// # Errors
-/// [`TaskProblem`] with the location: the file cannot be read or is too large, or a line is too long or not UTF-8.
-pub fn read_lines(path: &Path) -> Result<Vec<String>, TaskError> {
+/// [`Error`] with the location: the file cannot be read or is too large, or a line is too long or not UTF-8.
+pub fn read_lines(path: &Path) -> Result<Vec<String>, Error> {
     let mut lines = Vec::new();
     for_each_line(path, |_, text| {
         lines.push(text.to_string());
@@ -42,28 +41,31 @@ pub fn read_lines(path: &Path) -> Result<Vec<String>, TaskError> {
 /// Returns whether a path exists.
 ///
 /// # Errors
-/// [`TaskProblem::Io`] when the system returns another error than "not found".
-pub(crate) fn exists(path: &Path) -> Result<bool, TaskError> {
+/// When the system returns another error than "not found".
+pub(crate) fn exists(path: &Path) -> Result<bool, Error> {
     match fs::metadata(path) {
         Ok(_) => Ok(true),
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(false),
-        Err(source) => Err(TaskProblem::Io(source).located(path).into()),
+        Err(source) => Err(Error::io("read", path)(source)),
     }
 }
 
 /// Opens a task's file.
 ///
 /// # Errors
-/// [`TaskProblem::NotAFile`], [`TaskProblem::FileTooLarge`], [`TaskProblem::Io`].
-pub(crate) fn open_file(path: &Path) -> Result<BufReader<File>, TaskError> {
-    let io = |source| TaskProblem::Io(source).located(path);
+/// When the path is a folder, a device or a pipe instead of a file, when the file exceeds the size limit in bytes,
+/// when a file cannot be read or written.
+pub(crate) fn open_file(path: &Path) -> Result<BufReader<File>, Error> {
+    let io = |source| Error::io("read", path)(source);
     // Check the type first: opening a pipe without a writer would block forever.
     let metadata = fs::metadata(path).map_err(io)?;
     if !metadata.is_file() {
-        return Err(TaskProblem::NotAFile.located(path).into());
+        return Err(Error::data("this is not a regular file").at(path));
     }
     if metadata.len() > MAX_FILE_BYTES {
-        return Err(TaskProblem::FileTooLarge(MAX_FILE_BYTES).located(path).into());
+        return Err(
+            Error::data(format!("larger than {MAX_FILE_BYTES} bytes; is this the right file?")).at(path)
+        );
     }
     Ok(BufReader::new(File::open(path).map_err(io)?))
 }
@@ -72,44 +74,32 @@ pub(crate) fn open_file(path: &Path) -> Result<BufReader<File>, TaskError> {
 ///
 /// # Errors
 /// The errors of [`open_file`] and [`TableReader`].
-pub(crate) fn open_table(path: &Path, format: TextFormat) -> Result<TableReader, TaskError> {
+pub(crate) fn open_table(path: &Path, format: TextFormat) -> Result<TableReader, Error> {
     if format == TextFormat::Parquet {
         TableReader::parquet(path)
     } else {
         TableReader::new(path, format, Box::new(open_file(path)?))
     }
-    .map_err(unreadable)
-}
-
-/// Returns the error of a task for lines or rows that cannot be read.
-pub(crate) fn unreadable(error: bert_text::Error) -> TaskError {
-    Failure::new(error.exit_code(), error).into()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn problem(error: &TaskError) -> &TaskProblem {
-        let TaskError::File(error) = error else { panic!("{error}") };
-        &error.problem
-    }
-
     #[test]
     fn folders_missing_and_huge_files_are_errors() {
         let folder = tempfile::tempdir().unwrap();
         let error = for_each_line(folder.path(), |_, _| Ok(())).unwrap_err();
-        assert!(matches!(problem(&error), TaskProblem::NotAFile));
+        assert_eq!(error.text(), "this is not a regular file");
         let missing = folder.path().join("none.tsv");
         let error = for_each_line(&missing, |_, _| Ok(())).unwrap_err();
-        assert!(matches!(problem(&error), TaskProblem::Io(_)));
         assert_eq!(error.exit_code(), 1);
-        assert!(error.to_string().contains("none.tsv: cannot read: "));
+        assert!(error.to_string().starts_with("cannot read "));
         // A sparse file, which needs no disk space.
         let huge = folder.path().join("huge.tsv");
         let file = File::create(&huge).unwrap();
         file.set_len(MAX_FILE_BYTES + 1).unwrap();
         let error = for_each_line(&huge, |_, _| Ok(())).unwrap_err();
-        assert!(matches!(problem(&error), TaskProblem::FileTooLarge(_)));
+        assert!(error.text().starts_with("larger than "), "{error}");
     }
 }

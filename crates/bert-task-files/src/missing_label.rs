@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use bert_storage::Locate;
-use bert_tasks::{TaskError, TaskProblem};
+use bert_storage::Class;
+use bert_tasks::Error;
 
 /// How the labels of a file are used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -30,9 +30,9 @@ impl LabelUse {
     }
 
     /// Returns the value of an example, or `None` for one that is left out because of the problem.
-    pub(crate) fn unless_left_out<T>(self, found: Result<T, TaskProblem>) -> Result<Option<T>, TaskProblem> {
+    pub(crate) fn unless_left_out<T>(self, found: Result<T, Error>) -> Result<Option<T>, Error> {
         match found {
-            Err(problem) if self == Self::LeftOut && problem.is_missing_label() => Ok(None),
+            Err(problem) if self == Self::LeftOut && problem.class() == Class::Unlabelled => Ok(None),
             found => found.map(Some),
         }
     }
@@ -51,13 +51,17 @@ pub struct ExampleFile<T> {
 
 impl<T> ExampleFile<T> {
     /// Returns an error that names the file if no example is left.
-    pub(crate) fn non_empty(self, path: &Path) -> Result<Self, TaskError> {
+    pub(crate) fn non_empty(self, path: &Path) -> Result<Self, Error> {
         let problem = match self {
             Self { ref examples, .. } if !examples.is_empty() => return Ok(self),
-            Self { without_label: 0, misplaced: 0, .. } => TaskProblem::NoExamples,
-            Self { without_label, misplaced, .. } => TaskProblem::AllLeftOut(without_label + misplaced),
+            Self { without_label: 0, misplaced: 0, .. } => Error::data("this file has no examples"),
+            Self { without_label, misplaced, .. } => Error::data(format!(
+                "all {} examples of this file are left out: they have no label, or an answer that is not at its \
+                 start",
+                without_label + misplaced
+            )),
         };
-        Err(problem.located(path).into())
+        Err(problem.at(path))
     }
 
     /// Returns remarks on the examples that were left out.

@@ -6,12 +6,10 @@ use std::fs::{self, File};
 use std::io::{BufRead, BufReader, stdin};
 use std::path::Path;
 
-use bert_storage::Locate;
-use bert_tasks::{Example, InputText, Task, TaskError, TaskProblem, TextSource, Window, Windows};
+use bert_tasks::{Error, Example, InputText, Task, TextSource, Window, Windows};
 use bert_text::{LineReader, RowValues, TableReader, TextFormat};
 
 use crate::columns::{ColumnNames, ColumnPositions, RowTexts, TextColumns};
-use crate::lines::unreadable;
 
 /// The path that means standard input.
 pub const STANDARD_INPUT: &str = "-";
@@ -51,7 +49,7 @@ impl TextSource for NewTexts<'_> {
         name(self.source)
     }
 
-    fn windows(&self, trained_task: Option<&Task>, size: usize) -> Result<Windows<'_>, TaskError> {
+    fn windows(&self, trained_task: Option<&Task>, size: usize) -> Result<Windows<'_>, Error> {
         let format = self.format.unwrap_or_else(|| TextFormat::from_path(self.source));
         let task = trained_task.cloned();
         if format == TextFormat::Text {
@@ -74,7 +72,7 @@ impl TextSource for TextLines<'_> {
         name(self.source)
     }
 
-    fn windows(&self, _: Option<&Task>, size: usize) -> Result<Windows<'_>, TaskError> {
+    fn windows(&self, _: Option<&Task>, size: usize) -> Result<Windows<'_>, Error> {
         lines(self.source, size, |text| {
             let InputText { first, second } = (self.split)(text);
             Ok(RowTexts { text_a: first.to_string(), text_b: second.map(str::to_string), id: None })
@@ -91,24 +89,24 @@ fn is_standard_input(source: &Path) -> bool {
     source.as_os_str() == STANDARD_INPUT
 }
 
-fn open(path: &Path) -> Result<Box<dyn BufRead>, TaskError> {
+fn open(path: &Path) -> Result<Box<dyn BufRead>, Error> {
     if is_standard_input(path) {
         return Ok(Box::new(stdin().lock()));
     }
-    let io = |source| TaskProblem::Io(source).located(path);
+    let io = |source| Error::io("read", path)(source);
     if fs::metadata(path).map_err(io)?.is_dir() {
-        return Err(TaskProblem::NotAFile.located(path).into());
+        return Err(Error::data("this is not a regular file").at(path));
     }
     Ok(Box::new(BufReader::new(File::open(path).map_err(io)?)))
 }
 
 /// The texts of a row and its number, or `None` at the end of the input.
-type NextRow = Result<Option<(u64, RowTexts)>, TaskError>;
+type NextRow = Result<Option<(u64, RowTexts)>, Error>;
 
 /// Collects rows into windows, which end after the first error.
 fn windows<'a>(size: usize, mut next: impl FnMut() -> NextRow + 'a) -> Windows<'a> {
     let mut is_at_end = false;
-    let mut window = move || -> Result<Window, TaskError> {
+    let mut window = move || -> Result<Window, Error> {
         let mut window = Window::default();
         let mut bytes = 0;
         while !is_at_end && window.examples.len() < size && bytes < WINDOW_BYTES {
@@ -124,7 +122,7 @@ fn windows<'a>(size: usize, mut next: impl FnMut() -> NextRow + 'a) -> Windows<'
         Ok(window)
     };
     let is_left =
-        |window: &Result<Window, TaskError>| !matches!(window, Ok(window) if window.examples.is_empty());
+        |window: &Result<Window, Error>| !matches!(window, Ok(window) if window.examples.is_empty());
     Box::new(std::iter::from_fn(move || Some(window()).filter(is_left)))
 }
 
@@ -132,11 +130,11 @@ fn windows<'a>(size: usize, mut next: impl FnMut() -> NextRow + 'a) -> Windows<'
 fn lines<'a>(
     source: &'a Path,
     size: usize,
-    texts: impl Fn(&str) -> Result<RowTexts, TaskProblem> + 'a,
-) -> Result<Windows<'a>, TaskError> {
+    texts: impl Fn(&str) -> Result<RowTexts, Error> + 'a,
+) -> Result<Windows<'a>, Error> {
     let mut lines = LineReader::new(open(source)?, name(source));
     Ok(windows(size, move || {
-        let Some((line, text)) = lines.next_line().map_err(unreadable)? else { return Ok(None) };
+        let Some((line, text)) = lines.next_line()? else { return Ok(None) };
         let texts = texts(text).map_err(|problem| problem.at_line(name(source), line))?;
         Ok(Some((line, texts)))
     }))
@@ -151,15 +149,15 @@ struct Rows<'a> {
 }
 
 impl<'a> Rows<'a> {
-    fn open(texts: &'a NewTexts<'_>, format: TextFormat, names: ColumnNames<'a>) -> Result<Self, TaskError> {
+    fn open(texts: &'a NewTexts<'_>, format: TextFormat, names: ColumnNames<'a>) -> Result<Self, Error> {
         let name = texts.name();
         let mut table = if format == TextFormat::Parquet {
-            TableReader::parquet(texts.source).map_err(unreadable)?
+            TableReader::parquet(texts.source)?
         } else {
-            TableReader::new(name, format, open(texts.source)?).map_err(unreadable)?
+            TableReader::new(name, format, open(texts.source)?)?
         };
         let mut positions = None;
-        if let Some(header) = table.header().map_err(unreadable)? {
+        if let Some(header) = table.header()? {
             let found = if format == TextFormat::Tsv {
                 names.tsv_positions(&header.names)
             } else {
@@ -168,14 +166,14 @@ impl<'a> Rows<'a> {
             positions = found.map_err(|problem| problem.at_line(name, header.line))?;
         }
         if let Some(found) = &positions {
-            table.select(&found.selected(), found.first_row_is_header).map_err(unreadable)?;
+            table.select(&found.selected(), found.first_row_is_header)?;
         }
         Ok(Self { name, table, names, positions })
     }
 
     fn next(&mut self) -> NextRow {
         let separator = self.table.separator();
-        let Some(row) = self.table.next_row().map_err(unreadable)? else { return Ok(None) };
+        let Some(row) = self.table.next_row()? else { return Ok(None) };
         let texts = match (row.values, &self.positions) {
             (RowValues::Object(object), _) => self.names.texts_of_object(&object),
             (RowValues::Fields(fields), Some(positions)) => positions.texts(&fields, separator),
@@ -196,21 +194,25 @@ fn without_label<'a>(trained_task: Option<&Task>, line: &'a str) -> &'a str {
 }
 
 /// Returns the texts of a tab-separated line without named columns.
-fn text_or_pair(fields: Vec<Option<String>>) -> Result<RowTexts, TaskProblem> {
+fn text_or_pair(fields: Vec<Option<String>>) -> Result<RowTexts, Error> {
     let found = fields.len();
     let mut fields = fields.into_iter().flatten();
     match (fields.next(), fields.next(), found) {
         (Some(text_a), text_b, ..=2) => Ok(RowTexts { text_a, text_b, id: None }),
         _ => {
             let expected = "a text, or two separated by a tab, or a header that names the columns of the texts (--columns)";
-            Err(TaskProblem::WrongColumns { found, separator: "tab", expected: expected.to_string() })
+            Err(Error::data(format!("{found} tab-separated columns, expected {expected}")))
         }
     }
 }
 
 /// Checks that the first text is not blank.
-fn filled(texts: RowTexts) -> Result<RowTexts, TaskProblem> {
-    if texts.text_a.trim().is_empty() { Err(TaskProblem::EmptyText) } else { Ok(texts) }
+fn filled(texts: RowTexts) -> Result<RowTexts, Error> {
+    if texts.text_a.trim().is_empty() {
+        Err(Error::data("the line is empty, but must have a text"))
+    } else {
+        Ok(texts)
+    }
 }
 
 #[cfg(test)]
@@ -222,7 +224,7 @@ mod tests {
     use super::*;
     use crate::read_file;
 
-    fn all_windows(texts: &NewTexts<'_>, size: usize) -> Result<Vec<Window>, TaskError> {
+    fn all_windows(texts: &NewTexts<'_>, size: usize) -> Result<Vec<Window>, Error> {
         texts.windows(None, size)?.collect()
     }
 

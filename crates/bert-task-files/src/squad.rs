@@ -5,9 +5,8 @@ use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 
-use bert_storage::Locate;
-use bert_tasks::{Answer, Question, TaskError, TaskProblem};
-use serde::de::Error;
+use bert_tasks::{Answer, Class, Error, Question};
+use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 
 use crate::lines::open_file;
@@ -70,16 +69,21 @@ pub struct QuestionRules {
 /// Reads a file of SQuAD 1.1 or 2.0, or of another data set in the same format.
 ///
 /// # Errors
-/// [`TaskProblem::BadJson`] with line and column, [`TaskProblem::EqualIds`], [`TaskProblem::AnswerNotInText`],
-/// [`TaskProblem::NoAnswer`], [`TaskProblem::NoExamples`], and the errors of opening a task's file.
-pub fn read_questions(path: &Path, rules: QuestionRules) -> Result<ExampleFile<Question>, TaskError> {
+/// When it fails with line and column, when it fails, when it fails, when it fails, when the file has no examples,
+/// and the errors of opening a task's file.
+pub fn read_questions(path: &Path, rules: QuestionRules) -> Result<ExampleFile<Question>, Error> {
     let mut bytes = Vec::new();
     let result = open_file(path)?.read_to_end(&mut bytes);
-    result.map_err(|source| TaskProblem::Io(source).located(path))?;
+    result.map_err(Error::io("read", path))?;
     let json = bytes.strip_prefix("\u{feff}".as_bytes()).unwrap_or(&bytes);
     let file: File = serde_json::from_slice(json).map_err(|source| {
         let line = source.line() as u64;
-        TaskProblem::BadJson(source).at_line(path, line)
+        Error::data(format!(
+            "{source}; expected the form of SQuAD: {{\"data\": [{{\"paragraphs\": [{{\"context\": TEXT, \"qas\": \
+             [{{\"id\": ID, \"question\": TEXT, \"answers\": [{{\"text\": TEXT, \"answer_start\": \
+             NUMBER}}]}}]}}]}}]}}"
+        ))
+        .at_line(path, line)
     })?;
     let version = file.version.map(|version| version.to_string()).unwrap_or_default();
     let is_version_2 = version.trim_start_matches(['"', 'v']).starts_with('2');
@@ -91,7 +95,10 @@ pub fn read_questions(path: &Path, rules: QuestionRules) -> Result<ExampleFile<Q
         let offsets: Vec<usize> = context.char_indices().map(|(at, _)| at).chain([context.len()]).collect();
         for RawQuestion { id, question, answers, is_impossible } in qas {
             if !ids.insert(id.clone()) {
-                return Err(TaskProblem::EqualIds(id).located(path).into());
+                return Err(Error::data(format!(
+                    "two questions have the id {id}: answers are written by id, so one of them would be lost"
+                ))
+                .at(path));
             }
             let answer = |RawAnswer { text, answer_start }: RawAnswer| {
                 let start = offsets.get(answer_start).copied().unwrap_or(context.len());
@@ -100,7 +107,8 @@ pub fn read_questions(path: &Path, rules: QuestionRules) -> Result<ExampleFile<Q
                 } else {
                     let found: String = context[start..].chars().take(text.chars().count()).collect();
                     let id = id.clone();
-                    Err(TaskProblem::AnswerNotInText { id, answer: text, answer_start, found }.located(path))
+                    Err(Error::data(format!("question {id}: the text has {found:?} at character {answer_start}, not \
+                                             the answer {text:?}; --skip-misplaced-answers leaves such questions out")).at(path))
                 }
             };
             let answers = match answers.into_iter().map(answer).collect::<Result<Vec<_>, _>>() {
@@ -112,8 +120,18 @@ pub fn read_questions(path: &Path, rules: QuestionRules) -> Result<ExampleFile<Q
             };
             let is_impossible = is_impossible || (is_version_2 && answers.is_empty());
             let is_answered = is_impossible || !answers.is_empty() || !rules.labels.are_read();
-            let answered = if is_answered { Ok(()) } else { Err(TaskProblem::NoAnswer(id.clone())) };
-            match rules.labels.unless_left_out(answered).map_err(|problem| problem.located(path))? {
+            let answered = if is_answered {
+                Ok(())
+            } else {
+                Err(Error::new(
+                    Class::Unlabelled,
+                    format!(
+                        "question {id} has no answer (SQuAD 2.0 marks such questions with \"is_impossible\": true); \
+                         --skip-unlabelled leaves such questions out"
+                    ),
+                ))
+            };
+            match rules.labels.unless_left_out(answered).map_err(|problem| problem.at(path))? {
                 Some(()) => read.examples.push(Question {
                     id,
                     question,
@@ -132,7 +150,7 @@ pub fn read_questions(path: &Path, rules: QuestionRules) -> Result<ExampleFile<Q
 mod tests {
     use super::*;
 
-    fn read(json: &str) -> Result<Vec<Question>, TaskError> {
+    fn read(json: &str) -> Result<Vec<Question>, Error> {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), json).unwrap();
         let rules = QuestionRules { labels: LabelUse::Required, skip_misplaced: false };

@@ -5,14 +5,11 @@
 
 use std::path::Path;
 
-use bert_storage::Locate;
+use bert_tasks::{Error, Example, Task};
 use bert_text::{RowValues, TextFormat};
 
 use super::lines::open_table;
-use bert_tasks::{Example, Task, TaskError, TaskProblem};
-
 use crate::glue_tsv::{check_column_count, column_index, label_of};
-use crate::lines::unreadable;
 use crate::missing_label::{ExampleFile, LabelUse};
 
 const ENDINGS: [&str; 4] = ["ending0", "ending1", "ending2", "ending3"];
@@ -27,7 +24,7 @@ struct ColumnIndices {
 }
 
 impl ColumnIndices {
-    fn find(header: &[String], has_labels: bool) -> Result<Self, TaskProblem> {
+    fn find(header: &[String], has_labels: bool) -> Result<Self, Error> {
         let endings = ENDINGS.iter().map(|name| column_index(header, name)).collect::<Result<Vec<_>, _>>()?;
         let label = has_labels.then(|| column_index(header, "label")).transpose()?;
         let sent1 = column_index(header, "sent1")?;
@@ -35,7 +32,7 @@ impl ColumnIndices {
         Ok(Self { columns: header.len(), sent1, sent2, endings, label })
     }
 
-    fn example(&self, task: &Task, row: usize, fields: &[String]) -> Result<Example, TaskProblem> {
+    fn example(&self, task: &Task, row: usize, fields: &[String]) -> Result<Example, Error> {
         check_column_count(fields.len(), self.columns, "comma")?;
         let label = self.label.map(|at| label_of(task, &fields[at]));
         let choice = |&at: &usize| format!("{} {}", fields[self.sent2], fields[at]).trim().to_string();
@@ -50,19 +47,15 @@ impl ColumnIndices {
 }
 
 /// Returns the examples of a file, like [`crate::read_examples`].
-pub(crate) fn read_swag(
-    task: &Task,
-    path: &Path,
-    labels: LabelUse,
-) -> Result<ExampleFile<Example>, TaskError> {
+pub(crate) fn read_swag(task: &Task, path: &Path, labels: LabelUse) -> Result<ExampleFile<Example>, Error> {
     let mut table = open_table(path, TextFormat::Csv)?;
     let mut examples = Vec::new();
     let mut without_label = 0;
-    if let Some(header) = table.header().map_err(unreadable)? {
+    if let Some(header) = table.header()? {
         let positions = ColumnIndices::find(&header.names, labels.are_read());
         let positions = positions.map_err(|problem| problem.at_line(path, header.line))?;
-        table.select(&[], true).map_err(unreadable)?;
-        while let Some(row) = table.next_row().map_err(unreadable)? {
+        table.select(&[], true)?;
+        while let Some(row) = table.next_row()? {
             let RowValues::Fields(fields) = row.values else { continue };
             let fields: Vec<String> = fields.into_iter().flatten().collect();
             let example = labels.unless_left_out(positions.example(task, examples.len(), &fields));

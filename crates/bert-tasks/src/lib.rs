@@ -12,7 +12,7 @@
 //! | `decode/` | model outputs -> answers, entities, prediction files | `decode`, [`write_predictions`] |
 //! | `score/` | predictions and labels -> scores | [`score()`], [`constant_baseline`], [`squad_metrics`] |
 //! | `statistics/` | scores over seeds -> intervals and tests | `statistics` |
-//! | `error.rs` | errors in names and files | [`TaskError`], [`TaskProblem`] |
+//! | `error.rs` | errors in names and files | [`Error`] |
 //!
 //! ```
 //! use bert_tasks::{Label, Metric, Task, score};
@@ -21,7 +21,7 @@
 //! let predictions = [1, 1, 0].map(Label::Class); let labels = [1, 0, 0].map(Label::Class);
 //! let scores = score(&task, &predictions, &labels);
 //! assert_eq!(scores.get(Metric::F1), Some(2.0 / 3.0));
-//! # Ok::<(), bert_tasks::TaskError>(())
+//! # Ok::<(), bert_tasks::Error>(())
 //! ```
 
 mod task;
@@ -44,7 +44,7 @@ pub use crate::statistics::{
     Bin, Calibration, Interval, McNemar, MetricSummary, PairedTest, Ratio, SeedRun, SeedSummary, SummaryRow,
     calibration, confidence_interval, paired_test, ratio_interval,
 };
-pub use crate::task::error::{TaskError, TaskProblem};
+pub use crate::task::error::{Class, Error};
 pub use crate::task::example::{Example, InputText, Label, Split, SplitFile};
 pub use crate::task::metric::{Metric, Scores, Statistics};
 pub use crate::task::question::{Answer, Question};
@@ -66,11 +66,10 @@ pub use crate::score::baseline::{binomial_standard_error, constant_baseline, is_
 pub use crate::score::squad_metrics;
 #[doc(hidden)]
 pub use crate::task::{
-    error::json_type,
+    error::{json_type, missing_column, missing_label, missing_split, no_split, wrong_columns},
     example::labels_of,
     sentence::{is_entity_tag, tags_of},
 };
-#[doc(hidden)]
 #[doc(hidden)]
 pub use crate::translation_metrics::{
     TranslationMetric,

@@ -9,7 +9,7 @@ use super::bytes::file_range::{DocumentEnd, FileRange, RangeDigests, SharedRange
 use super::json::values::JsonValues;
 use super::wikitext::Wiki;
 use super::{BLOCK, Format, InputEntry, MAX_LINE_BYTES};
-use crate::error::{Error, InputProblem, Locate, Result};
+use crate::error::{Error, Result};
 use crate::forms::form::Form;
 use crate::forms::text::FormCounts;
 use crate::forms::{Converted, SharedCounts};
@@ -101,8 +101,8 @@ impl BlockReader {
     /// Opens a file of lines, plain or compressed; `file` is its index in the list.
     ///
     /// # Errors
-    /// The errors of opening and decompressing a file; [`InputProblem::KnownFormat`] for a file that is not text,
-    /// whether compressed or not.
+    /// The errors of opening and decompressing a file; an error for a file that is not text, whether compressed or
+    /// not.
     pub fn open(path: &Path, file: usize, format: Format) -> Result<Self> {
         let source = Source::open(path)?;
         reject_known_format(path, &source.head, source.compression)?;
@@ -129,7 +129,7 @@ impl BlockReader {
     /// Opens a range of a file. Its lines are counted from 1.
     ///
     /// # Errors
-    /// [`Error::Storage`](crate::Error::Storage).
+    /// When a file cannot be read or written.
     pub(super) fn open_range(path: &Path, file: usize, range: FileRange) -> Result<Self> {
         let (shared, text) = SharedRange::open(path, range)?;
         let format = match range.document_end {
@@ -163,8 +163,8 @@ impl BlockReader {
     /// Returns the next block, or `None` after the last block of the file.
     ///
     /// # Errors
-    /// [`Error::Storage`](crate::Error::Storage), [`InputProblem::CorruptCompression`], [`InputProblem::LineTooLong`] or
-    /// [`InputProblem::Bomb`].
+    /// When a file cannot be read or written, when a compressed input is damaged or truncated, when a line is longer
+    /// than the limit or when a compressed input expands by more than text can.
     pub fn next_block(&mut self) -> Result<Option<Block>> {
         if self.done {
             return Ok(None);
@@ -198,7 +198,9 @@ impl BlockReader {
             self.text.consume(length);
             if bytes.len() - line_start > MAX_LINE_BYTES {
                 let line = self.next_line + lines;
-                return Err(InputProblem::LineTooLong(MAX_LINE_BYTES).at_line(&self.path, line).into());
+                return Err(Error::data(format!("this line is longer than {MAX_LINE_BYTES} bytes; break it between \
+                                                sentences or paragraphs, and write JSON with one row per line (jq \
+                                                -c)")).at_line(&self.path, line));
             }
         }
         self.text_bytes += bytes.len() as u64;
@@ -266,7 +268,11 @@ impl BlockReader {
 /// Rejects a file of `compressed` bytes whose decompressed size exceeds the maximum expansion ratio.
 pub(crate) fn reject_bomb(path: &Path, format: &'static str, text: u64, compressed: u64) -> Result<()> {
     if text > GROWN && text / GROWTH > compressed {
-        return Err(InputProblem::Bomb { format, text, compressed }.located(path).into());
+        return Err(Error::data(format!(
+            "{compressed} bytes of {format} expand to {text} bytes or more, which text does not do; if this is \
+             intended, give the file uncompressed"
+        ))
+        .at(path));
     }
     Ok(())
 }

@@ -4,12 +4,12 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use bert_storage::{is_url, open_stream};
+use bert_storage::{Class, is_url, open_stream};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use crate::bytes::file_range::{FileRange, RangeDigests, SharedRange};
-use crate::error::{Error, InputsError, Result};
+use crate::error::{Error, Result};
 use crate::format::Format;
 use crate::reading::Reading;
 use crate::threads::pool;
@@ -65,17 +65,18 @@ pub fn each_file<T: Send>(files: &[PathBuf], ask: impl Fn(&Path) -> Result<T> + 
     };
     let refused: Vec<String> = asked.iter().filter_map(|asked| refusal(asked.as_ref().err()?)).collect();
     if refused.len() > 1 {
-        return Err(InputsError::Refused { files: refused.len(), list: listed_lines(&refused) }.into());
+        return Err(Error::data(format!(
+            "{} input files are not text that can be read; convert them or leave them out:{}",
+            refused.len(),
+            listed_lines(&refused)
+        )));
     }
     asked.into_iter().collect()
 }
 
 /// Returns the message of an error about the content of a file.
 fn refusal(error: &Error) -> Option<String> {
-    match error {
-        Error::InputFile(file) => Some(file.to_string()),
-        _ => None,
-    }
+    (error.class() == Class::Data && error.path().is_some()).then(|| error.to_string())
 }
 
 /// Maximum number of refused files that are named.
@@ -93,7 +94,7 @@ fn listed_lines(messages: &[String]) -> String {
 /// Returns whether files contain the text that was read, in the same order, regardless of their location.
 ///
 /// # Errors
-/// [`Error::Storage`], also once `stop` is set, and the errors of [`Format::detect`].
+/// When a file cannot be read or written, also once `stop` is set, and the errors of [`Format::detect`].
 pub fn same_text(
     read: &[InputEntry],
     files: &[PathBuf],
@@ -114,7 +115,7 @@ pub fn same_text(
 /// Returns whether a range of a file contains the text that was read.
 ///
 /// # Errors
-/// [`Error::Storage`], also once `stop` is set.
+/// When a file cannot be read or written, also once `stop` is set.
 pub fn same_range(read: &RangeDigests, path: &Path, range: FileRange, stop: &AtomicBool) -> Result<bool> {
     let (shared, text) = SharedRange::open(path, range)?;
     let copied = std::io::copy(&mut Stoppable(text, stop), &mut std::io::sink());
@@ -137,7 +138,7 @@ impl<R: Read> Read for Stoppable<'_, R> {
 /// Returns the size of a file or object in bytes.
 ///
 /// # Errors
-/// [`Error::Storage`].
+/// When a file cannot be read or written.
 pub fn size(path: &Path) -> Result<u64> {
     bert_storage::size(path).map_err(Error::io("read", path))
 }

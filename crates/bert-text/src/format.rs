@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::bytes::decompress::{HEAD, Source};
 use crate::bytes::file_range::DocumentEnd;
-use crate::error::{InputProblem, Locate, Result};
+use crate::error::{Error, Result};
 use crate::forms::form::Form;
 use crate::reading::Reading;
 use crate::recognize::known_format::reject_known_format;
@@ -58,8 +58,8 @@ impl Format {
     /// suffix).
     ///
     /// # Errors
-    /// [`crate::Error::Storage`] and the errors of decompression; [`InputProblem::NotParquet`] for a
-    /// file that has only the name of a Parquet file; [`InputProblem::KnownFormat`].
+    /// When a file cannot be read or written and the errors of decompression; an error for a file that has only the
+    /// name of a Parquet file; when a file begins with the signature of a format that is not text.
     pub fn detect(path: &Path, reading: Reading<'_>) -> Result<Self> {
         Ok(OpenInput::open(path, reading)?.format())
     }
@@ -129,7 +129,7 @@ impl OpenInput {
         }
         reject_known_format(path, &source.head, source.compression)?;
         if path.extension().is_some_and(|end| end.eq_ignore_ascii_case("parquet")) {
-            return Err(InputProblem::NotParquet.located(path).into());
+            return Err(Error::data("not a Parquet file: it does not begin with PAR1").at(path));
         }
         let text = String::from_utf8_lossy(&source.head);
         let head = Head::new(&text, source.head.len() < HEAD);

@@ -35,7 +35,7 @@ pub mod threads;
 mod wikitext;
 
 pub use entry::{DumpPages, InputEntry};
-pub use error::{Error, InputProblem, InputsError, Result, TextProblem};
+pub use error::{Class, Error, Result};
 pub use files::expand;
 pub use findings::remarks::Remarks;
 pub use format::Format;

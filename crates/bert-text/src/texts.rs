@@ -5,7 +5,7 @@ use std::path::Path;
 
 use bert_tokenization::python_str::{is_python_space, python_strip};
 
-use crate::error::{Error, InputProblem, Locate, Result, TextProblem};
+use crate::error::{Error, Result, no_text};
 use crate::forms::line_breaks::is_without_blanks;
 use crate::json::read_row;
 use crate::line_check::{BadLines, LineCheck};
@@ -163,9 +163,9 @@ fn tidy(raw: &[u8], reference: bool) -> Cow<'_, [u8]> {
 /// Rejects a row that is null or blank.
 fn reject_empty(text: Option<&str>, (path, row): (&Path, u64), column: &str) -> Result<()> {
     let problem = match text {
-        None => TextProblem::Null,
-        Some(text) if python_strip(text).is_empty() => TextProblem::Empty,
+        None => "is null, which --strict-rows rejects",
+        Some(text) if python_strip(text).is_empty() => "is empty, which --strict-rows rejects",
         Some(_) => return Ok(()),
     };
-    Err(InputProblem::Text { column: column.to_owned(), problem }.at_line(path, row).into())
+    Err(no_text(column, problem).at_line(path, row))
 }

@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 /// Returns a pool with this number of threads; 0 means one per core.
 pub fn pool(threads: usize) -> Result<ThreadPool> {
     let pool = ThreadPoolBuilder::new().num_threads(threads).build();
-    pool.map_err(|source| Error::Threads { threads, source })
+    pool.map_err(|source| Error::failed(format!("cannot start {threads} worker threads")).because(source))
 }
 
 /// Locks a mutex, also after a panic of another thread.

@@ -3,9 +3,9 @@
 //! `tokenizer.json`, `tokenizer_config.json`, `special_tokens_map.json` and `added_tokens.json` may each add some. White
 //! space around a token (`lstrip`, `rstrip`) never matters, because BERT's tokenizer drops it.
 
+use bert_storage::Error;
 use serde_json::{Map, Value, json};
 
-use crate::error::VocabularyProblem;
 use crate::json_keys::{reject_others, unsupported};
 use crate::vocabulary::Vocabulary;
 
@@ -20,7 +20,7 @@ pub(crate) struct AddedToken {
 
 impl AddedToken {
     /// Returns the token with this id that the JSON describes.
-    fn new(key: &str, id: Option<u64>, token: &Value) -> Result<Self, VocabularyProblem> {
+    fn new(key: &str, id: Option<u64>, token: &Value) -> Result<Self, Error> {
         let content = token.get("content").and_then(Value::as_str);
         let (Some(id), Some(content)) = (id, content) else {
             return Err(unsupported(key, token, "a token with an id and a content"));
@@ -34,12 +34,12 @@ impl AddedToken {
 }
 
 /// Rejects a special token that is found in other places than everywhere in the text as it is written.
-pub(crate) fn check_search(token: &Map<String, Value>) -> Result<(), VocabularyProblem> {
+pub(crate) fn check_search(token: &Map<String, Value>) -> Result<(), Error> {
     reject_others(token, &[("single_word", json!(false), "false"), ("normalized", json!(false), "false")])
 }
 
 /// Returns the added tokens of a `tokenizer.json`.
-pub(crate) fn added_tokens(tokenizer: &Map<String, Value>) -> Result<Vec<AddedToken>, VocabularyProblem> {
+pub(crate) fn added_tokens(tokenizer: &Map<String, Value>) -> Result<Vec<AddedToken>, Error> {
     const KEY: &str = "added_tokens";
     match tokenizer.get(KEY) {
         None | Some(Value::Null) => Ok(Vec::new()),
@@ -52,7 +52,7 @@ pub(crate) fn added_tokens(tokenizer: &Map<String, Value>) -> Result<Vec<AddedTo
 }
 
 /// Returns the tokens that a `tokenizer_config.json` adds.
-pub(crate) fn added_by_config(config: &Map<String, Value>) -> Result<Vec<AddedToken>, VocabularyProblem> {
+pub(crate) fn added_by_config(config: &Map<String, Value>) -> Result<Vec<AddedToken>, Error> {
     const KEY: &str = "added_tokens_decoder";
     match config.get(KEY) {
         None | Some(Value::Null) => Ok(Vec::new()),
@@ -67,7 +67,7 @@ pub(crate) fn added_by_config(config: &Map<String, Value>) -> Result<Vec<AddedTo
 pub(crate) fn added_by_older(
     older: &Map<String, Value>,
     known: &[AddedToken],
-) -> Result<Vec<AddedToken>, VocabularyProblem> {
+) -> Result<Vec<AddedToken>, Error> {
     let others = older.iter().filter(|(content, _)| known.iter().all(|token| token.content != **content));
     let token = |(content, id): (&String, &Value)| {
         let id = id.as_u64().ok_or_else(|| unsupported(content, id, "an id"))?;
@@ -79,13 +79,12 @@ pub(crate) fn added_by_older(
 /// Returns the tokens that a `tokenizer_config.json` or `special_tokens_map.json` declares as special without an id.
 ///
 /// # Errors
-/// [`VocabularyProblem::Unsupported`] for a token that neither the vocabulary nor `known` has: `transformers` would give
-/// it an id of its own.
+/// An error for a token that neither the vocabulary nor `known` has: `transformers` would give it an id of its own.
 pub(crate) fn declared_special(
     config: &Map<String, Value>,
     vocabulary: &Vocabulary,
     known: &[AddedToken],
-) -> Result<Vec<AddedToken>, VocabularyProblem> {
+) -> Result<Vec<AddedToken>, Error> {
     let mut declared = Vec::new();
     for key in ["additional_special_tokens", "extra_special_tokens", "bos_token", "eos_token"] {
         let tokens: Vec<&Value> = match config.get(key) {

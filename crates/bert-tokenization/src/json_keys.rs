@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::error::VocabularyProblem;
+use bert_storage::Error;
 
 /// Rejects a key with a value that this tokenizer does not support; an absent key and `null` pass.
 pub(crate) fn reject_unless(
@@ -10,7 +10,7 @@ pub(crate) fn reject_unless(
     key: &str,
     supported: impl Fn(&Value) -> bool,
     only: &'static str,
-) -> Result<(), VocabularyProblem> {
+) -> Result<(), Error> {
     match object.get(key) {
         Some(value) if !value.is_null() && !supported(value) => Err(unsupported(key, value, only)),
         _ => Ok(()),
@@ -21,22 +21,19 @@ pub(crate) fn reject_unless(
 pub(crate) fn reject_others(
     object: &Map<String, Value>,
     supported: &[(&str, Value, &'static str)],
-) -> Result<(), VocabularyProblem> {
+) -> Result<(), Error> {
     let mut keys = supported.iter();
     keys.try_for_each(|(key, value, words)| reject_unless(object, key, |found| found == value, words))
 }
 
-pub(crate) fn unsupported(key: &str, value: &Value, only: &'static str) -> VocabularyProblem {
+pub(crate) fn unsupported(key: &str, value: &Value, only: &'static str) -> Error {
     // Truncated, because a whole normalizer would fill the screen.
     let value: String = value.to_string().chars().take(80).collect();
-    VocabularyProblem::Unsupported { key: key.to_owned(), value, only }
+    Error::model(format!("`{key}` is {value}; only {only} is supported"))
 }
 
 /// Returns the value of a key that is true, false, `null` or absent.
-pub(crate) fn optional_bool(
-    object: &Map<String, Value>,
-    key: &str,
-) -> Result<Option<bool>, VocabularyProblem> {
+pub(crate) fn optional_bool(object: &Map<String, Value>, key: &str) -> Result<Option<bool>, Error> {
     reject_unless(object, key, Value::is_boolean, "true or false")?;
     Ok(object.get(key).and_then(Value::as_bool))
 }

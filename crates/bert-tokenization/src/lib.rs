@@ -17,7 +17,6 @@ mod added_tokens;
 mod basic;
 mod chinese_words;
 mod encoder;
-mod error;
 mod json_keys;
 mod offsets;
 #[doc(hidden)]
@@ -31,9 +30,9 @@ pub mod turkic;
 mod vocabulary;
 mod word_marks;
 
+pub use bert_storage::{Error, Result};
 pub use chinese_words::ChineseSegmenter;
 pub use encoder::Encoder;
-pub use error::{Error, Result, VocabularyProblem};
 pub use offsets::PieceWithOffsets;
 pub use settings::{PartialSettings, TokenizerSettings};
 pub use tokenizer::Tokenizer;

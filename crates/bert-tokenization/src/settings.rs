@@ -7,7 +7,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::VocabularyProblem;
+use bert_storage::Error;
 
 /// The settings of the reference's `BasicTokenizer`, with the two that `transformers` adds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -96,8 +96,8 @@ impl PartialSettings {
     /// Returns the settings of `tokenizer_config.json`, completed by the settings of `tokenizer.json`.
     ///
     /// # Errors
-    /// [`VocabularyProblem::Disagree`] for the first setting that both files give with different values.
-    pub fn agreed(self, other: Self) -> Result<Self, VocabularyProblem> {
+    /// An error for the first setting that both files give with different values.
+    pub fn agreed(self, other: Self) -> Result<Self, Error> {
         // Without a value of its own, `strip_accents` has the value of `do_lower_case`.
         let [strips, other_strips] =
             [self, other].map(|settings| settings.strip_accents.or(settings.do_lower_case));
@@ -110,10 +110,9 @@ impl PartialSettings {
             if let (Some(one), Some(two)) = (one, two)
                 && one != two
             {
-                return Err(VocabularyProblem::Disagree {
-                    difference: format!("`{key}` is {one}, but {two}"),
-                    other: "tokenizer.json",
-                });
+                return Err(Error::model(format!(
+                    "`{key}` is {one}, but {two} in tokenizer.json; correct or delete one of the two files"
+                )));
             }
         }
         Ok(self.or(other))

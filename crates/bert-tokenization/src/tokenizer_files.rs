@@ -7,11 +7,10 @@
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use bert_storage::{is_url, read_limited};
+use bert_storage::{Error, Result, is_url, read_limited};
 use serde_json::{Map, Value, json};
 
 use crate::added_tokens::{added_by_config, added_by_older, added_tokens, check_search, declared_special};
-use crate::error::{Error, Locate, Result, VocabularyProblem};
 use crate::json_keys::{optional_bool, reject_others, reject_unless};
 use crate::settings::PartialSettings;
 use crate::tokenizer_json;
@@ -53,18 +52,23 @@ impl TokenizerFiles {
     /// `tokenizer.json`. A file with one of these names uses the settings of its folder.
     ///
     /// # Errors
-    /// [`Error::Storage`], or [`Error::Vocabulary`], which names the file and the problem.
+    /// When a file cannot be read or written, or when the vocabulary cannot be used, which names the file and the
+    /// problem.
     pub fn read(path: &Path) -> Result<Self> {
         let (folder, source) = if path.is_dir() {
-            let source = vocabulary_in(path).ok_or_else(|| VocabularyProblem::NoVocabulary.located(path))?;
+            let source = vocabulary_in(path).ok_or_else(|| {
+                Error::model(
+                    "this folder has no vocab.txt and no tokenizer.json, so it has no WordPiece vocabulary",
+                )
+                .at(path)
+            })?;
             (Some(path), source)
         } else {
             (path.parent().filter(|_| has_name_of_a_folder(path)), path.to_owned())
         };
         let bytes = read_limited(&source, MAX_BYTES).map_err(Error::io("read vocabulary", &source))?;
         let file = |name| folder.map_or(Ok(None), |folder| object(&folder.join(name)));
-        let in_file =
-            |name| move |found: VocabularyProblem| found.located(folder.unwrap_or(Path::new("")).join(name));
+        let in_file = |name| move |found: Error| found.at(folder.unwrap_or(Path::new("")).join(name));
         // Checked before the vocabulary: a tokenizer of another kind may lack a required token.
         let config = file(CONFIG)?.unwrap_or_default();
         let special = file(SPECIAL_TOKENS)?.unwrap_or_default();
@@ -95,7 +99,7 @@ impl TokenizerFiles {
         if let Some(Self { vocabulary: other, .. }) = described {
             vocabulary.max_word = other.max_word;
             same_tokens(&vocabulary, &other.with_added(&added, &source)?)
-                .map_err(|found| found.located(&source))?;
+                .map_err(|found| found.at(&source))?;
         }
         Ok(Self { vocabulary, stated, is_json, source })
     }
@@ -104,17 +108,20 @@ impl TokenizerFiles {
     /// is read.
     ///
     /// # Errors
-    /// [`Error::Vocabulary`] for bytes that are not a JSON object, for a tokenizer other than BERT's, and for a
-    /// vocabulary that cannot be used.
+    /// An error for bytes that are not a JSON object, for a tokenizer other than BERT's, and for a vocabulary that
+    /// cannot be used.
     pub fn from_json(bytes: &[u8], source: &Path) -> Result<Self> {
         let object = serde_json::from_slice(without_mark(bytes));
-        Self::from_object(&object.map_err(|error| VocabularyProblem::Json(error).located(source))?, source)
+        Self::from_object(
+            &object.map_err(|error| Error::data("not a JSON object").because(error).at(source))?,
+            source,
+        )
     }
 
     fn from_object(json: &Map<String, Value>, source: &Path) -> Result<Self> {
-        let stated = tokenizer_json::settings(json).map_err(|problem| problem.located(source))?;
+        let stated = tokenizer_json::settings(json).map_err(|problem| problem.at(source))?;
         let mut vocabulary = tokenizer_json::vocabulary(json, source)?;
-        vocabulary.max_word = tokenizer_json::max_word(json).map_err(|problem| problem.located(source))?;
+        vocabulary.max_word = tokenizer_json::max_word(json).map_err(|problem| problem.at(source))?;
         Ok(Self { vocabulary, stated, source: source.to_owned(), is_json: true })
     }
 
@@ -129,14 +136,14 @@ impl TokenizerFiles {
 }
 
 /// Checks that `vocab.txt` and `tokenizer.json` give the same ids.
-fn same_tokens(vocabulary: &Vocabulary, other: &Vocabulary) -> Result<(), VocabularyProblem> {
+fn same_tokens(vocabulary: &Vocabulary, other: &Vocabulary) -> Result<(), Error> {
     let mut pairs = vocabulary.tokens().iter().zip(other.tokens()).enumerate();
     let difference = match pairs.find(|(_, (one, two))| one != two) {
         Some((id, (one, two))) => format!("`id {id}` is {one}, but {two}"),
         None if vocabulary.len() == other.len() => return Ok(()),
         None => format!("{} tokens, but {}", vocabulary.len(), other.len()),
     };
-    Err(VocabularyProblem::Disagree { difference, other: TOKENIZER })
+    Err(Error::model(format!("{difference} in {TOKENIZER}; correct or delete one of the two files")))
 }
 
 /// Returns the file of a folder that contains the vocabulary.
@@ -165,7 +172,7 @@ fn json_of(path: &Path, bytes: &[u8]) -> Result<Option<Map<String, Value>>> {
         Ok(object) => Ok(Some(object)),
         // A vocabulary whose first token is a brace.
         Err(_) if !named => Ok(None),
-        Err(error) => Err(VocabularyProblem::Json(error).located(path).into()),
+        Err(error) => Err(Error::data("not a JSON object").because(error).at(path)),
     }
 }
 
@@ -174,7 +181,7 @@ fn object(path: &Path) -> Result<Option<Map<String, Value>>> {
     match read_limited(path, MAX_BYTES) {
         Ok(bytes) => match serde_json::from_slice(&bytes) {
             Ok(object) => Ok(Some(object)),
-            Err(error) => Err(VocabularyProblem::Json(error).located(path).into()),
+            Err(error) => Err(Error::data("not a JSON object").because(error).at(path)),
         },
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
         Err(error) => Err(Error::io("read", path)(error)),
@@ -182,7 +189,7 @@ fn object(path: &Path) -> Result<Option<Map<String, Value>>> {
 }
 
 /// Rejects a `tokenizer_class` whose tokenizer splits text in another way than BERT's.
-fn check_class(config: &Map<String, Value>) -> Result<(), VocabularyProblem> {
+fn check_class(config: &Map<String, Value>) -> Result<(), Error> {
     let is_ours = |class: &str| {
         let name = class.strip_suffix("Fast").unwrap_or(class);
         GENERAL_CLASSES.contains(&class)
@@ -192,7 +199,7 @@ fn check_class(config: &Map<String, Value>) -> Result<(), VocabularyProblem> {
 }
 
 /// Returns the settings in `tokenizer_config.json`; a tokenizer other than BERT's is rejected.
-fn settings_of_config(config: &Map<String, Value>) -> Result<PartialSettings, VocabularyProblem> {
+fn settings_of_config(config: &Map<String, Value>) -> Result<PartialSettings, Error> {
     check_class(config)?;
     check_names(config)?;
     // The tokenizer of Japanese models splits words with a dictionary such as MeCab's.
@@ -214,7 +221,7 @@ fn settings_of_config(config: &Map<String, Value>) -> Result<PartialSettings, Vo
 }
 
 /// Rejects special tokens that have other names than BERT's.
-fn check_names(config: &Map<String, Value>) -> Result<(), VocabularyProblem> {
+fn check_names(config: &Map<String, Value>) -> Result<(), Error> {
     let names = [
         ("unk_token", UNK),
         ("cls_token", CLS),

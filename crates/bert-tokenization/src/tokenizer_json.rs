@@ -5,16 +5,16 @@
 
 use std::path::Path;
 
+use bert_storage::{Error, Result};
 use serde_json::{Map, Value, json};
 
 use crate::added_tokens::{AddedToken, added_tokens};
-use crate::error::{Locate, Result, VocabularyProblem};
 use crate::json_keys::{optional_bool, reject_others, reject_unless, unsupported};
 use crate::settings::PartialSettings;
 use crate::vocabulary::{MAX_INPUT_CHARS_PER_WORD, SPECIAL, UNK, Vocabulary};
 
 /// Returns the settings of the normalizer of a `tokenizer.json`; a normalizer or pre-tokenizer other than BERT's is rejected.
-pub(crate) fn settings(tokenizer: &Map<String, Value>) -> Result<PartialSettings, VocabularyProblem> {
+pub(crate) fn settings(tokenizer: &Map<String, Value>) -> Result<PartialSettings, Error> {
     // A model alone says nothing about these stages, but `null` means that text is not cleaned or split.
     if let Some(splitter) = tokenizer.get("pre_tokenizer")
         && splitter.get("type").is_none_or(|name| name != "BertPreTokenizer")
@@ -51,7 +51,7 @@ pub(crate) fn settings(tokenizer: &Map<String, Value>) -> Result<PartialSettings
 const MAX_WORD: u64 = 1000;
 
 /// Returns the maximum characters of a word that a `tokenizer.json` states.
-pub(crate) fn max_word(tokenizer: &Map<String, Value>) -> Result<usize, VocabularyProblem> {
+pub(crate) fn max_word(tokenizer: &Map<String, Value>) -> Result<usize, Error> {
     let stated = tokenizer.get("model").and_then(|model| model.get("max_input_chars_per_word"));
     let Some(stated) = stated else { return Ok(MAX_INPUT_CHARS_PER_WORD) };
     let number = stated.as_u64().filter(|number| (1..=MAX_WORD).contains(number));
@@ -72,14 +72,14 @@ pub(crate) fn vocabulary(tokenizer: &Map<String, Value>, path: &Path) -> Result<
         let prefix = ("continuing_subword_prefix", json!("##"), "##");
         reject_others(model, &[type_name, ("unk_token", json!(UNK), UNK), prefix])
     };
-    check().map_err(|problem| problem.located(path))?;
+    check().map_err(|problem| problem.at(path))?;
     match model.get("vocab") {
         Some(Value::Object(tokens)) => {
-            let added = added_tokens(tokenizer).map_err(|problem| problem.located(path))?;
+            let added = added_tokens(tokenizer).map_err(|problem| problem.at(path))?;
             vocabulary_of_map(tokens, added, path)
         }
-        Some(other) => Err(unsupported("vocab", other, "a map of tokens to ids").located(path).into()),
-        None => Err(VocabularyProblem::Empty.located(path).into()),
+        Some(other) => Err(unsupported("vocab", other, "a map of tokens to ids").at(path)),
+        None => Err(Error::data("the vocabulary is empty").at(path)),
     }
 }
 
@@ -91,13 +91,19 @@ fn vocabulary_of_map(map: &Map<String, Value>, added: Vec<AddedToken>, path: &Pa
     for (token, id) in map {
         let id = id.as_u64().filter(|id| *id < max_ids as u64);
         let Some(id) = id.map(|id| id as usize) else {
-            return Err(VocabularyProblem::NotAnId { token: token.clone() }.located(path).into());
+            return Err(Error::data(format!(
+                "the id of {token:?} is not an integer within the size of the vocabulary"
+            ))
+            .at(path));
         };
         if tokens.len() <= id {
             tokens.resize(id + 1, String::new());
         }
         if !tokens[id].is_empty() {
-            return Err(VocabularyProblem::IdTwice { id, token: token.clone() }.located(path).into());
+            return Err(Error::data(format!(
+                "{token:?} has id {id}, which another token also has or which is far above the others"
+            ))
+            .at(path));
         }
         tokens[id].clone_from(token);
     }
@@ -115,7 +121,7 @@ impl Vocabulary {
             None if tokens.len() == read.len() => Ok(read),
             other => {
                 let token = other.map(|(token, _)| token.clone()).unwrap_or_default();
-                Err(VocabularyProblem::NotALine { token }.located(path).into())
+                Err(Error::data(format!("{token:?} begins or ends with white space or has a line break, which vocab.txt cannot store")).at(path))
             }
         }
     }
@@ -128,15 +134,19 @@ impl Vocabulary {
         let mut tokens = self.tokens().to_vec();
         for AddedToken { id, content, special } in added {
             if !special && !SPECIAL.contains(&content.as_str()) {
-                return Err(VocabularyProblem::AddedToken { token: content.clone() }.located(path).into());
+                return Err(Error::model(format!("{content:?} is an added token that is matched before the text is \
+                                                 split, which is not supported. Write it in place of an [unused...] \
+                                                 token of vocab.txt and remove it from the added tokens")).at(path));
             }
             if tokens.get(*id).is_some_and(|token| token == content) {
                 continue;
             }
             if *id > 2 * self.len() + 1000 || tokens.get(*id).is_some_and(|token| !token.is_empty()) {
-                return Err(VocabularyProblem::IdTwice { id: *id, token: content.clone() }
-                    .located(path)
-                    .into());
+                return Err(Error::data(format!(
+                    "{content:?} has id {}, which another token also has or which is far above the others",
+                    *id
+                ))
+                .at(path));
             }
             if tokens.len() <= *id {
                 tokens.resize(id + 1, String::new());

@@ -8,12 +8,10 @@
 use std::path::Path;
 
 use ahash::RandomState;
+use bert_storage::{Error, Result, read_limited};
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
 
-use bert_storage::read_limited;
-
-use crate::error::{Error, Locate, Result, VocabularyProblem};
 use crate::python_str::python_strip;
 
 /// The id of a token: its line in the vocabulary, from 0.
@@ -86,7 +84,8 @@ impl Vocabulary {
     /// Reads a vocabulary file.
     ///
     /// # Errors
-    /// [`Error::Storage`], or [`Error::Vocabulary`] with the problem and, if possible, the line.
+    /// When a file cannot be read or written, or when the vocabulary cannot be used with the problem and, if
+    /// possible, the line.
     pub fn read(path: &Path) -> Result<Self> {
         let bytes = read_limited(path, MAX_BYTES).map_err(Error::io("read vocabulary", path))?;
         Self::from_bytes(bytes, path)
@@ -95,13 +94,13 @@ impl Vocabulary {
     /// Parses a vocabulary from the bytes of its file; `path` is named in errors.
     ///
     /// # Errors
-    /// The same errors as [`Vocabulary::read`], except [`Error::Storage`].
+    /// The same errors as [`Vocabulary::read`], except when a file cannot be read or written.
     pub fn from_bytes(bytes: Vec<u8>, path: &Path) -> Result<Self> {
         let text = match std::str::from_utf8(&bytes) {
             Ok(text) => text.strip_prefix('\u{feff}').unwrap_or(text),
             Err(error) => {
                 let line = 1 + bytes[..error.valid_up_to()].iter().filter(|&&byte| byte == b'\n').count();
-                return Err(VocabularyProblem::InvalidUtf8.at_line(path, line as u64).into());
+                return Err(Error::data("the vocabulary is not valid UTF-8").at_line(path, line as u64));
             }
         };
         let lines = 1 + bytes.iter().filter(|&&byte| byte == b'\n').count();
@@ -116,13 +115,13 @@ impl Vocabulary {
             if let Err(first) = ids.insert(&tokens, token) {
                 let first_line = first as usize + 1;
                 let token = token.to_owned();
-                let problem = VocabularyProblem::DuplicateToken { first_line, token };
-                return Err(problem.at_line(path, index as u64 + 1).into());
+                let problem = Error::data(format!("token {token:?} is already on line {first_line}"));
+                return Err(problem.at_line(path, index as u64 + 1));
             }
             tokens.push(token.to_owned());
         }
         if tokens.iter().all(String::is_empty) {
-            return Err(VocabularyProblem::Empty.located(path).into());
+            return Err(Error::data("the vocabulary is empty").at(path));
         }
         let mut special = [0; 5];
         for (special_id, token) in special.iter_mut().zip(SPECIAL) {
@@ -130,7 +129,7 @@ impl Vocabulary {
                 Some(id) => *special_id = id,
                 // The reference pads with 0, whichever token that is, so only the other tokens are required.
                 None if token == PAD => *special_id = 0,
-                None => return Err(lacks(token, &tokens).located(path).into()),
+                None => return Err(lacks(token, &tokens).at(path)),
             }
         }
         Ok(Self { tokens, ids, special, markers: Vec::new(), bytes, max_word: MAX_INPUT_CHARS_PER_WORD })
@@ -230,12 +229,15 @@ impl Vocabulary {
 }
 
 /// Returns the problem of a vocabulary that lacks a required token.
-fn lacks(token: &'static str, tokens: &[String]) -> VocabularyProblem {
+fn lacks(token: &'static str, tokens: &[String]) -> Error {
     let with_tab = tokens.iter().filter(|line| line.contains('\t')).count();
     if 2 * with_tab > tokens.len() {
-        return VocabularyProblem::Scores { token };
+        return Error::data(format!(
+            "no {token}, and most lines have a tab and a score: this is a SentencePiece vocabulary. BERT needs a \
+             WordPiece vocabulary with one token per line; train one with `bert make-vocab`"
+        ));
     }
-    VocabularyProblem::LacksToken { size: tokens.len(), token }
+    Error::data(format!("the vocabulary ({} tokens) has no {token}", tokens.len()))
 }
 
 /// Fraction of upper-case words up to which a vocabulary counts as uncased.

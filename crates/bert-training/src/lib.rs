@@ -70,7 +70,7 @@ mod step;
 
 pub use crate::data_loader::training_data::TrainingData;
 pub use crate::data_loader::{DataLoader, PretrainingBatch, ShardOrder};
-pub use crate::error::{Error, RunProblem};
+pub use crate::error::{Class, Error};
 pub use crate::evaluation::forgetting::MaskedLmScores;
 pub use crate::evaluation::ngram_baselines::{Baseline, Baselines, baselines};
 pub use crate::evaluation::top_k::top_k_accuracy;
@@ -103,7 +103,9 @@ pub use crate::step::{MicroBatchLoss, NotFinite, StepId, StepReport, train_step}
 #[doc(hidden)]
 pub use crate::data_loader::data_tokenizer;
 #[doc(hidden)]
-pub use crate::error::check;
+pub use crate::error::{
+    after_step, check, corrupt, damaged, mismatch, not_finite, nothing_to_resume, output_exists, stopped,
+};
 #[doc(hidden)]
 pub use crate::evaluation::{
     EvaluationSums, evaluate_batch,

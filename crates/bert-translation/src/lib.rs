@@ -24,15 +24,14 @@
 //! Kernels, the training step, AdamW, checkpoints and tokenizers come from the other crates of the workspace.
 
 mod config;
-mod error;
 mod layers;
 mod model;
 mod text;
 mod training;
 mod translator;
 
+pub use bert_storage::Error;
 pub use config::{Fusion, TranslationConfig};
-pub use error::Error;
 pub use model::beam_search::{SearchConfig, SpecialTokens, Translation, translate};
 pub use model::transformer::{EncodedSource, SourceBatch, TargetBatch, TranslationLoss, TranslationModel};
 pub use text::parallel::{ParallelText, SentencePair};

@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use bert_inference::DeviceName;
+use bert_storage::Error;
 use burn::tensor::Device;
 
-use crate::error::Error;
 use crate::model::beam_search::{SearchConfig, translate};
 use crate::text::batches::EncodedSources;
 use crate::training::saved_model::SavedModel;

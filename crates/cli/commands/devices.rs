@@ -4,6 +4,7 @@ use bert_inference::memory::bytes_in_words;
 use bert_inference::{DEVICE_HELP, DeviceInfo, DeviceName, KernelChoice, PrecisionChoice};
 use bert_kernels::Compute;
 use bert_model::{BertConfig, Preset};
+use bert_storage::Class;
 use bert_training::device_check::{CheckShape, check_device};
 use bert_training::device_selection::select_device;
 use clap::Args as ClapArgs;
@@ -121,7 +122,7 @@ fn checked(
     let shape = CheckShape { rows: args.batch_size, length: args.max_seq_length, predictions };
     Ok(match check_device(device, &device.open()?, &model, shape) {
         Ok(check) => check.to_string(),
-        Err(error @ bert_training::Error::DeviceWrong { .. }) => {
+        Err(error) if error.class() == Class::Numerical => {
             let text = error.to_string();
             wrong.get_or_insert(error);
             text

@@ -6,7 +6,7 @@
 
 use std::path::{Path, PathBuf};
 
-use bert_data::{Error, OptionError};
+use bert_data::Error;
 use bert_storage::read_limited;
 use serde::de::{DeserializeSeed, Error as _, IgnoredAny, MapAccess, Visitor};
 use serde_json::{Map, Value};
@@ -36,8 +36,7 @@ impl OptionsFile {
     /// Reads the options of the program with this section from a file, or from the file `saved_as` of a folder.
     ///
     /// # Errors
-    /// When the file cannot be read; [`OptionError::File`] if it is neither TOML nor JSON, or has options of other
-    /// programs only.
+    /// When the file cannot be read; if it is neither TOML nor JSON, or has options of other programs only.
     pub fn read(path: &Path, saved_as: &str, section: &'static str) -> anyhow::Result<Self> {
         let path = if path.is_dir() { path.join(saved_as) } else { path.to_owned() };
         let bytes = read_limited(&path, MAX_BYTES).map_err(bert_storage::Error::io("read", &path))?;
@@ -47,7 +46,7 @@ impl OptionsFile {
     /// Parses the text of a file.
     ///
     /// # Errors
-    /// [`OptionError::File`].
+    /// When a configuration file is not valid JSON or TOML of the expected form.
     pub fn parse(path: &Path, text: String, section: &'static str) -> Result<Self, Error> {
         let is_toml = is_toml(path, &text);
         let mut file = Self { path: path.to_owned(), text, is_toml, inside: None, options: Map::new() };
@@ -95,7 +94,7 @@ impl OptionsFile {
 
 /// Returns the error of an invalid file.
 pub fn invalid(path: &Path, reason: &str) -> Error {
-    OptionError::File { path: path.to_owned(), source: serde_json::Error::custom(reason) }.into()
+    Error::usage("not a valid configuration").at(path).because(serde_json::Error::custom(reason))
 }
 
 /// Returns whether a file is TOML: by its extension, else by its content.
@@ -110,11 +109,11 @@ fn is_toml(path: &Path, text: &str) -> bool {
 /// Parses a file to an object.
 ///
 /// # Errors
-/// [`OptionError::File`] with the line.
+/// When a configuration file is not valid JSON or TOML of the expected form with the line.
 pub fn parse_object(path: &Path, text: &str, is_toml: bool) -> Result<Map<String, Value>, Error> {
     if !is_toml {
         let parsed = serde_json::from_str(text);
-        return parsed.map_err(|source| OptionError::File { path: path.to_owned(), source }.into());
+        return parsed.map_err(|source| Error::usage("not a valid configuration").at(path).because(source));
     }
     toml::from_str(text).map_err(|error| {
         let line = error.span().map_or(1, |span| line_at(text, span.start));

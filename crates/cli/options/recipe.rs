@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use bert_data::OptionError;
+use bert_data::Error;
 use bert_storage::{did_you_mean, read_limited};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -82,12 +82,12 @@ impl Recipe {
     /// Reads a recipe, given by name or as a file.
     ///
     /// # Errors
-    /// Fails if the file cannot be read; [`OptionError::File`] if it is not a recipe.
+    /// Fails if the file cannot be read; if it is not a recipe.
     pub fn read(name: &str) -> anyhow::Result<Self> {
         let path = Path::new(name);
         let file = parse_object(path, &text(name)?, true)?;
         Ok(serde_json::from_value(Value::Object(file))
-            .map_err(|source| bert_data::Error::from(OptionError::File { path: path.to_owned(), source }))?)
+            .map_err(|source| Error::usage("not a valid configuration").at(path).because(source))?)
     }
 
     /// Returns the names of the programs for which the recipe has options.
@@ -101,7 +101,7 @@ impl Recipe {
 /// Returns the options of a program in a recipe, given by name or as a file.
 ///
 /// # Errors
-/// As [`Recipe::read`]; [`OptionError::File`] if the recipe has no options of the program.
+/// As [`Recipe::read`]; if the recipe has no options of the program.
 pub fn options(name: &str, section: &'static str) -> anyhow::Result<OptionsFile> {
     let recipe = Recipe::read(name)?;
     let file = OptionsFile::parse(Path::new(name), text(name)?, section)?;

@@ -13,12 +13,11 @@ use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, CommandFactory, FromArgMatches};
 use serde_json::{Map, Value};
 
-use crate::options::command_line;
 use crate::options::help::arranged;
 use crate::options::hub_data::with_local_data;
-use crate::options::numbers;
 use crate::options::options_file::{OptionsFile, SECTIONS};
 use crate::options::recipe::{self, parse_name};
+use crate::options::{command_line, numbers};
 
 /// The clap id of `--config`, whose value is a path.
 const CONFIG_FILE: &str = "config_file";
@@ -82,8 +81,7 @@ pub fn parse<A: Program>() -> anyhow::Result<A> {
 /// flags, without those that it gives or excludes. Exits the process on a usage error.
 ///
 /// # Errors
-/// Fails if the file cannot be read;
-/// [`OptionError::File`](bert_data::OptionError::File) for an unknown key or an invalid value.
+/// Fails if the file cannot be read; an error for an unknown key or an invalid value.
 pub(crate) fn parse_line<A: Program>(command: Command, mut line: Vec<OsString>) -> anyhow::Result<A> {
     let command = arranged(command);
     // Usage errors are reported below, when the whole command line is parsed.

@@ -3,9 +3,7 @@
 use std::path::Path;
 
 use anyhow::Context;
-use bert_storage::{
-    Disk, Error, Existing, OutputFile, OutputProblem, StagedFolder, check_writable, write_atomic,
-};
+use bert_storage::{Class, Disk, Error, Existing, OutputFile, StagedFolder, check_writable, write_atomic};
 use clap::Args;
 
 /// The flag of all commands that write a file.
@@ -34,14 +32,14 @@ impl OverwriteArgs {
 /// When it has files, with `hint` as the remedy; when it cannot be read or written.
 pub fn check_new_folder(path: &Path, hint: &'static str) -> anyhow::Result<()> {
     if !StagedFolder::new(&Disk, path).names()?.is_empty() {
-        return Err(bert_training::Error::output_exists(path, "other files", hint).into());
+        return Err(bert_training::output_exists(path, "other files", hint).into());
     }
     Ok(check_writable(&Disk, path)?)
 }
 
 /// Adds the flag that allows to replace a file to the error about it.
 pub fn with_remedy(error: Error) -> anyhow::Error {
-    if matches!(error, Error::Output { problem: OutputProblem::Exists, .. }) {
+    if error.class() == Class::Exists {
         return anyhow::anyhow!("{error}; replace it with --overwrite or choose another name");
     }
     error.into()

@@ -2,9 +2,8 @@
 
 use std::io::{BufWriter, ErrorKind, IsTerminal, Write, stdout};
 
-use bert_inference::Error::{Results, Storage};
-use bert_storage::OutputFile;
-use bert_training::Error;
+use bert_inference::results_not_written;
+use bert_storage::{Error, OutputFile};
 
 use crate::output::files::with_remedy;
 use crate::output::status_line;
@@ -13,19 +12,18 @@ use crate::output::terminal::VisibleWriter;
 /// Calls `write` with the output, or with standard output, and returns its result. Returns `None` if the reader of a
 /// pipe has closed it, which is not an error. A terminal shows control characters as escapes; a file or a pipe
 /// receives the bytes unchanged.
-pub fn write_results<T, E: Into<Error>>(
+pub fn write_results<T>(
     output: Option<&OutputFile>,
-    write: impl FnOnce(&mut (dyn Write + Send)) -> Result<T, E>,
+    write: impl FnOnce(&mut (dyn Write + Send)) -> Result<T, Error>,
 ) -> anyhow::Result<Option<T>> {
-    let write = |out: &mut (dyn Write + Send)| write(out).map_err(E::into);
     let written = match output {
         Some(output) => write_output(output, write),
         None => write_stdout(write),
     };
     match written {
-        Err(Error::Inference(Results(source))) if source.kind() == ErrorKind::BrokenPipe => Ok(None),
-        Err(Error::Inference(Storage(error))) => Err(with_remedy(error)),
-        other => Ok(Some(other?)),
+        Err(error) if error.io_kind() == Some(ErrorKind::BrokenPipe) => Ok(None),
+        Err(error) => Err(with_remedy(error)),
+        Ok(value) => Ok(Some(value)),
     }
 }
 
@@ -38,7 +36,7 @@ fn write_stdout<T>(write: impl FnOnce(&mut (dyn Write + Send)) -> Result<T, Erro
     };
     let mut out = BufWriter::with_capacity(1 << 16, plain);
     let value = write(&mut out)?;
-    out.flush().map_err(Results)?;
+    out.flush().map_err(results_not_written)?;
     Ok(value)
 }
 
@@ -47,12 +45,7 @@ fn write_output<T>(
     write: impl FnOnce(&mut (dyn Write + Send)) -> Result<T, Error>,
 ) -> Result<T, Error> {
     let mut writer = output.begin()?;
-    let value = write(&mut writer).map_err(|error| match error {
-        Error::Inference(Results(source)) if source.kind() != ErrorKind::BrokenPipe => {
-            writer.failed(source).into()
-        }
-        other => other,
-    })?;
+    let value = write(&mut writer)?;
     writer.commit()?;
     Ok(value)
 }

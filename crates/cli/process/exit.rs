@@ -69,28 +69,8 @@ pub fn finish(result: anyhow::Result<()>) -> ExitCode {
 
 /// Returns the documented exit code of an error.
 pub fn exit_code(error: &anyhow::Error) -> u8 {
-    #[cfg(feature = "translation")]
-    if let Some(error) = error.downcast_ref::<bert_translation::Error>() {
+    if let Some(error) = error.downcast_ref::<bert_storage::Error>() {
         return error.exit_code();
     }
-    macro_rules! code_of_first {
-        ($($library:ty),+ $(,)?) => {
-            $(if let Some(error) = error.downcast_ref::<$library>() {
-                return error.exit_code();
-            })+
-        };
-    }
-    code_of_first!(
-        bert_training::Error,
-        bert_inference::Error,
-        bert_data::Error,
-        bert_text::Error,
-        bert_tokenization::Error,
-        bert_tasks::TaskError,
-        bert_hub::Error,
-        bert_storage::Error,
-        bert_model::Error,
-        bert_collectives::JoinError,
-    );
     error.downcast_ref::<Stopped>().map_or(1, |stopped| 128 + stopped.signal as u8)
 }

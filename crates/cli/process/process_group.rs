@@ -75,7 +75,7 @@ impl GroupArgs {
     /// Joins the group of this process. Rank 0 prints the ranks that it waits for and the connections that it refuses.
     ///
     /// # Errors
-    /// [`bert_collectives::JoinError`].
+    /// [`bert_collectives::Error`].
     pub fn join(&self) -> anyhow::Result<Group> {
         let timeout = self.group_timeout.0;
         ensure_positive(timeout)?;

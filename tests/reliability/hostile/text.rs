@@ -66,8 +66,8 @@ fn damaged_plain_text_is_rejected() {
         3 | spaces.txt | the input has no text: 1 file(s), 4 line(s), no tokens
         3 | latin1.txt --strict-utf8 | latin1.txt:2: invalid UTF-8 (without --strict-utf8 it would be replaced and counted)
         3 | utf16.txt | utf16.txt: this is text in UTF-16: convert it to UTF-8 (iconv -f UTF-16 -t UTF-8)
-        3 | latin.txt | latin.txt: 2 of 3 lines are not UTF-8, first line 1: convert the file to UTF-8 (iconv), leave it out, or replace the invalid bytes with --lossy-utf8
-        3 | nul.txt | nul.txt: 1 of 2 lines are not UTF-8, first line 3: ...
+        3 | latin.txt | latin.txt:1: 2 of 3 lines are not UTF-8, the first one here: convert the file to UTF-8 (iconv), leave it out, or replace the invalid bytes with --lossy-utf8
+        3 | nul.txt | nul.txt:3: 1 of 2 lines are not UTF-8, the first one here: ...
         3 | nul.txt --strict-utf8 | nul.txt:3: a NUL byte (without --strict-utf8 it would be dropped and counted)
         3 | gigabyte.txt | gigabyte.txt:1: this line is longer than 67108864 bytes; break it between...
         ";
@@ -143,7 +143,7 @@ fn check_programs_are_rejected(folder: &Folder) {
     folder.write("part.bin", &program[1 << 20..9 << 20]);
     let rows = "
         3 | bert.bin | bert.bin: this is a program: it holds no text
-        3 | part.bin | part.bin: ... lines are not UTF-8, ...
+        3 | part.bin | part.bin:1: ... lines are not UTF-8, ...
         ";
     check(folder, &format!("{BUILD} --vocab vocab.txt --output out --input"), rows);
     check(folder, "bert make-vocab --output words.txt --input", rows);

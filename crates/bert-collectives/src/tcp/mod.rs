@@ -17,7 +17,7 @@ use self::connection::{Connection, Fault, FrameHeader};
 pub use self::handshake::Token;
 pub use self::rendezvous::TcpConfig;
 use crate::deadline::{Deadline, Timer};
-use crate::error::{JoinError, Lost};
+use crate::error::{Error, Lost, not_joined};
 use crate::topology::Topology;
 use crate::transport::{Operation, Traffic, Transport};
 
@@ -45,7 +45,7 @@ impl TcpTransport {
         config: &TcpConfig,
         deadline: &mut Deadline,
         on_refused: &mut dyn FnMut(&str),
-    ) -> Result<Self, JoinError> {
+    ) -> Result<Self, Error> {
         let (hosts, streams) = rendezvous::connect(config, deadline, on_refused)?;
         let mut transport = Self {
             topology: Topology::new(config.rank, hosts),
@@ -54,7 +54,8 @@ impl TcpTransport {
             connections: streams
                 .into_iter()
                 .map(|stream| stream.map(Connection::new).transpose())
-                .collect::<Result<_, _>>()?,
+                .collect::<Result<_, _>>()
+                .map_err(not_joined)?,
             failure: None,
         };
         transport.barrier(deadline)?;

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use super::connection::has_hung_up;
 use super::handshake::{HandshakeError, TimedStream, Token};
 use crate::deadline::{Deadline, Timer};
-use crate::error::JoinError;
+use crate::error::{Class, Error, not_joined};
 use crate::topology::{Member, Topology};
 
 /// Time for a handshake. A stranger that says nothing is dropped then.
@@ -67,30 +67,36 @@ pub(super) fn connect(
     config: &TcpConfig,
     deadline: &mut Deadline,
     on_refused: &mut dyn FnMut(&str),
-) -> Result<(Vec<String>, Streams), JoinError> {
+) -> Result<(Vec<String>, Streams), Error> {
     let end = Instant::now() + deadline.timeout;
     if config.rank == 0 {
         return lead(config, deadline, on_refused);
     }
     let master = reach_master(config, end)?;
-    let own_address = SocketAddr::new(master.local_addr()?.ip(), 0);
+    let own_address = SocketAddr::new(master.local_addr().map_err(not_joined)?.ip(), 0);
     let mut acceptor = Acceptor::bind(own_address, config)?;
     let hello = Hello {
         rank: config.rank,
         world_size: config.world_size,
         host: config.host.clone(),
-        port: acceptor.port()?,
+        port: acceptor.port().map_err(not_joined)?,
     };
     let mut timed = TimedStream::new(&master, end.saturating_duration_since(Instant::now()));
-    timed.send(&hello)?;
-    let lost = |error: io::Error| JoinError::Unreachable {
-        address: address(config),
-        reason: format!("rank 0 has left before all ranks had joined: {error}"),
+    timed.send(&hello).map_err(not_joined)?;
+    let lost = |error: io::Error| {
+        Error::new(
+            Class::Later,
+            format!(
+                "cannot reach {}: {}",
+                address(config),
+                format!("rank 0 has left before all ranks had joined: {error}")
+            ),
+        )
     };
     let members = match timed.receive().map_err(lost)? {
         Answer::Members(members) if members.len() == config.world_size => members,
         Answer::Members(_) => return Err(lost(ErrorKind::InvalidData.into())),
-        Answer::Refused(reason) => return Err(JoinError::Refused { reason }),
+        Answer::Refused(reason) => return Err(Error::usage(format!("cannot join the group: {reason}"))),
     };
     let mut streams: Streams = (0..config.world_size).map(|_| None).collect();
     streams[0] = Some(master);
@@ -106,7 +112,7 @@ fn lead(
     config: &TcpConfig,
     deadline: &mut Deadline,
     on_refused: &mut dyn FnMut(&str),
-) -> Result<(Vec<String>, Streams), JoinError> {
+) -> Result<(Vec<String>, Streams), Error> {
     let is_local = |ip: &IpAddr| ip.is_loopback();
     let ip = match resolve(config).ok().and_then(|addresses| addresses.first().map(SocketAddr::ip)) {
         Some(ip) if is_local(&ip) => ip,
@@ -121,7 +127,7 @@ fn lead(
     let hosts = members.iter().map(|(host, _)| host.clone()).collect();
     let answer = Answer::Members(members);
     for stream in streams.iter().flatten() {
-        TimedStream::new(stream, HANDSHAKE).send(&answer)?;
+        TimedStream::new(stream, HANDSHAKE).send(&answer).map_err(not_joined)?;
     }
     Ok((hosts, streams))
 }
@@ -135,7 +141,7 @@ fn resolve(config: &TcpConfig) -> io::Result<Vec<SocketAddr>> {
 }
 
 /// Connects to rank 0, which may not listen yet.
-fn reach_master(config: &TcpConfig, end: Instant) -> Result<TcpStream, JoinError> {
+fn reach_master(config: &TcpConfig, end: Instant) -> Result<TcpStream, Error> {
     let mut pause = Duration::from_millis(50);
     loop {
         let rest = end.saturating_duration_since(Instant::now());
@@ -156,10 +162,10 @@ fn reach_master(config: &TcpConfig, end: Instant) -> Result<TcpStream, JoinError
             Ok(stream) => return Ok(stream),
             Err(HandshakeError::OtherToken) => {
                 let reason = "rank 0 has another BERT_GROUP_TOKEN".to_string();
-                return Err(JoinError::Refused { reason });
+                return Err(Error::usage(format!("cannot join the group: {reason}")));
             }
             Err(error) if Instant::now() + pause >= end => {
-                return Err(JoinError::Unreachable { address: address(config), reason: error.to_string() });
+                return Err(Error::new(Class::Later, format!("cannot reach {}: {error}", address(config))));
             }
             Err(_) => std::thread::sleep(pause),
         }
@@ -173,15 +179,20 @@ fn reach_peer(
     (host, address): &(String, Option<SocketAddr>),
     rank: usize,
     end: Instant,
-) -> Result<TcpStream, JoinError> {
+) -> Result<TcpStream, Error> {
     let rest = end.saturating_duration_since(Instant::now()).max(TURN);
-    let unreachable = |reason: String| JoinError::Unreachable {
-        address: format!(
-            "{} ({})",
-            address.map_or_else(String::new, |a| a.to_string()),
-            Member { rank, host: host.clone() }
-        ),
-        reason,
+    let unreachable = |reason: String| {
+        Error::new(
+            Class::Later,
+            format!(
+                "cannot reach {}: {reason}",
+                format!(
+                    "{} ({})",
+                    address.map_or_else(String::new, |a| a.to_string()),
+                    Member { rank, host: host.clone() }
+                )
+            ),
+        )
     };
     let address = address.ok_or_else(|| unreachable("it has no address".into()))?;
     let stream =
@@ -210,13 +221,20 @@ struct Arrival {
 }
 
 impl Acceptor {
-    fn bind(address: SocketAddr, config: &TcpConfig) -> Result<Self, JoinError> {
+    fn bind(address: SocketAddr, config: &TcpConfig) -> Result<Self, Error> {
         let listen = || {
             let listener = TcpListener::bind(address)?;
             listener.set_nonblocking(true)?;
             Ok(listener)
         };
-        let listener = listen().map_err(|source| JoinError::Listen { address, source })?;
+        // Another program has the port for a moment, as after a start of all ranks.
+        let class = |cause: &io::Error| match cause.kind() {
+            ErrorKind::AddrInUse => Class::Later,
+            _ => Class::Failed,
+        };
+        let listener = listen().map_err(|cause| {
+            Error::new(class(&cause), format!("cannot listen on {address}")).because(cause)
+        })?;
         let (sender, arrivals) = channel();
         Ok(Self { listener, token: config.token.clone(), sender, arrivals, handshakes: Arc::default() })
     }
@@ -233,7 +251,7 @@ impl Acceptor {
         streams: &mut Streams,
         deadline: &mut Deadline,
         on_refused: &mut dyn FnMut(&str),
-    ) -> Result<Vec<(String, Option<SocketAddr>)>, JoinError> {
+    ) -> Result<Vec<(String, Option<SocketAddr>)>, Error> {
         let mut members = vec![(String::new(), None); config.world_size];
         let unknown = Topology::new(config.rank, vec![String::new(); config.world_size]);
         let mut timer = Timer::start(deadline);
@@ -243,8 +261,8 @@ impl Acceptor {
                 // It may be started again and join a second time.
                 Some(rank) if config.rank == 0 => streams[rank] = None,
                 Some(rank) => {
-                    let reason = "it has left before all ranks had joined".into();
-                    return Err(JoinError::Unreachable { address: format!("rank {rank}"), reason });
+                    let text = format!("cannot reach rank {rank}: it has left before all ranks had joined");
+                    return Err(Error::new(Class::Later, text));
                 }
                 None => {}
             }

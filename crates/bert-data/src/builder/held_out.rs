@@ -5,26 +5,22 @@ use crate::builder::{BuildOutcome, build};
 use crate::config::hold_out::held_out_folder;
 use crate::config::{BuildConfig, Layout, Masking};
 use crate::dataset::manifest::Manifest;
-use crate::error::{Error, Result, TextError};
+use crate::documents::selection::too_few;
+use crate::error::{Class, Result};
 
 /// Builds the held-out data set of a training data set that is complete; `None` without `--hold-out`.
 ///
 /// # Errors
-/// As [`build`]; [`TextError::TooFewHeldOut`] if no instance can be made of the held-out documents.
+/// As [`build`]; if no instance can be made of the held-out documents.
 pub fn build_held_out(
     config: &BuildConfig,
     training: &Manifest,
     progress: &mut dyn FnMut(BuildProgress),
 ) -> Result<Option<BuildOutcome>> {
     let (Some(held_out), Some(share)) = (config.held_out_config(), config.hold_out) else { return Ok(None) };
-    let built = build(&held_out, progress).map_err(|error| match error {
-        Error::Text(
-            TextError::NoText { .. } | TextError::NoInstances { .. } | TextError::NoSentencePairs { .. },
-        ) => {
-            let documents = training.report.documents;
-            TextError::TooFewHeldOut { share: share.to_string(), held_out: 0, documents }.into()
-        }
-        other => other,
+    let built = build(&held_out, progress).map_err(|error| match error.class() {
+        Class::Data if error.is_absent() => too_few(share, 0, training.report.documents),
+        _ => error,
     });
     built.map(Some)
 }

@@ -5,7 +5,7 @@
 //! set. The operating system does not enforce the budget.
 
 use crate::config::byte_size::ByteSize;
-use crate::error::{OptionError, Result};
+use crate::error::{Error, Result};
 
 /// One mebibyte.
 const MIB: u64 = 1 << 20;
@@ -44,19 +44,17 @@ fn min_budget(threads: usize) -> u64 {
 /// Returns the requested budget or the default.
 ///
 /// # Errors
-/// [`OptionError::BudgetTooSmall`] if the budget is below the minimum.
+/// If the budget is below the minimum.
 pub(crate) fn resolve(budget: Option<ByteSize>, threads: usize) -> Result<ByteSize> {
     let min_budget = min_budget(threads);
     let budget = budget.unwrap_or(ByteSize(DEFAULT.max(min_budget + threads as u64 * BUCKET)));
     if budget.0 >= min_budget {
         return Ok(budget);
     }
-    Err(OptionError::BudgetTooSmall {
-        budget: budget.to_string(),
-        min: ByteSize(min_budget).to_string(),
-        threads,
-    }
-    .into())
+    Err(Error::usage(format!(
+        "--memory-budget is {budget}, but {threads} thread(s) need at least {}",
+        ByteSize(min_budget)
+    )))
 }
 
 impl Tuning {

@@ -6,7 +6,7 @@
 
 use std::path::Path;
 
-use bert_storage::{Disk, LOCK, StagedFolder, on_disk};
+use bert_storage::{Class, Disk, LOCK, StagedFolder, on_disk};
 
 use crate::builder::output::card::{CARD, card};
 use crate::builder::output::clear_other_shards;
@@ -17,14 +17,15 @@ use crate::config::hold_out::held_out_folder;
 use crate::config::part::{Owner, Part, owner_of};
 use crate::dataset::manifest::{MANIFEST, Manifest, VOCABULARY};
 use crate::dataset::verify::{ShardProgress, each_shard};
-use crate::error::{Error, Locate, Located, ManifestProblem, OptionError, PartError, Result};
+use crate::error::{Error, Result, other_part, parts_missing};
 
 /// Merges the parts in a folder into a data set and reports progress. Reads the shards on all threads of rayon's pool.
 /// Leaves a folder whose parts were already merged unchanged.
 ///
 /// # Errors
-/// [`ManifestProblem::NoParts`], [`PartError::Missing`], [`PartError::Damaged`], [`PartError::Differs`] or
-/// [`Error::InvariantViolated`]. The parts are then left unchanged.
+/// When a folder contains no parts to merge, when parts of the build are missing or unfinished, when a file of a
+/// finished part is missing or damaged, when the parts differ or when something was lost or duplicated. The parts are
+/// then left unchanged.
 pub fn merge(folder: &Path, progress: &mut dyn FnMut(ShardProgress)) -> Result<Manifest> {
     merge_with_scratch(folder, None, progress)
 }
@@ -47,7 +48,7 @@ pub fn merge_with_scratch(
     }
     if let Some(objects) = ObjectOutput::new(output, true) {
         let reason = "the parts of a build into an object store keep their receipts there";
-        let scratch = scratch.ok_or(OptionError::Missing { option: "scratch", reason })?;
+        let scratch = scratch.ok_or(Error::usage(format!("--scratch is required: {reason}")))?;
         let manifest = merge_objects(&objects, &scratch, progress)?;
         if has_held_out(&manifest) {
             merge_with_scratch(&held_out_folder(output), Some(&scratch), progress)?;
@@ -93,7 +94,7 @@ fn merge_locked(staged: &StagedFolder<'_>, progress: &mut dyn FnMut(ShardProgres
     let MergeInput::Parts(parts) = find(staged)? else { return finish(staged) };
     let receipts = match read_parts(folder, parts) {
         // An earlier merge was stopped after it wrote the manifest, while it removed the receipts.
-        Err(Error::Part(PartError::Missing { .. })) if staged.has(MANIFEST)? => return finish(staged),
+        Err(error) if is_unfinished(&error) && staged.has(MANIFEST)? => return finish(staged),
         receipts => receipts?,
     };
     let manifest = Manifest::from_parts(receipts)?;
@@ -123,14 +124,9 @@ fn merge_objects(
     let lock = staged.lock(LOCK)?;
     let found = find(&staged).and_then(|found| match found {
         MergeInput::Parts(parts) => Ok((parts, read_parts(staged.path(), parts)?)),
-        MergeInput::DataSet => Err(ManifestProblem::NoParts.located(staged.path()).into()),
+        MergeInput::DataSet => Err(no_parts(staged.path())),
     });
-    let nothing_left = matches!(
-        found,
-        Err(Error::Part(PartError::Missing { .. })
-            | Error::Manifest(Located { problem: ManifestProblem::NoParts, .. }))
-    );
-    if is_committed && nothing_left {
+    if is_committed && found.as_ref().err().is_some_and(is_unfinished) {
         // An earlier merge was stopped after it wrote the manifest, while it removed the receipts.
         let manifest = Manifest::read(url)?;
         objects.clear_other_shards(&manifest)?;
@@ -163,13 +159,24 @@ fn check_shards(
         .try_for_each(|(shard, compared)| compared.map_err(damage_of(whole.for_segment(shard))))
 }
 
+fn no_parts(folder: &Path) -> Error {
+    Error::data("this folder has no parts of a build").absent().at(folder)
+}
+
+/// Returns whether an error says that parts are missing.
+fn is_unfinished(error: &Error) -> bool {
+    error.class() == Class::Data && error.is_absent()
+}
+
 /// Names the part that has to rebuild a damaged file.
 fn damage_of(part: Part) -> impl FnOnce(Error) -> Error {
-    move |error| match error {
-        Error::Manifest(_) => {
-            PartError::Damaged { part: part.index, parts: part.count, source: Box::new(error) }.into()
-        }
-        other => other,
+    let Part { index, count } = part;
+    move |error| match error.class() {
+        Class::Data => Error::data(format!(
+            "part {index} is damaged: build it again with --part {index} --parts {count}, then merge"
+        ))
+        .because(error),
+        _ => error,
     }
 }
 
@@ -197,7 +204,10 @@ fn find(folder: &StagedFolder<'_>) -> Result<MergeInput> {
         match owner_of(&name) {
             Some(Owner::Receipt(part)) => {
                 if parts.is_some_and(|parts| parts != part.count) {
-                    return Err(PartError::Differs { part: part.index, what: "--parts" }.into());
+                    return Err(Error::data(format!(
+                        "part {} does not match the other parts: it has other --parts",
+                        part.index
+                    )));
                 }
                 parts = Some(part.count);
             }
@@ -209,8 +219,8 @@ fn find(folder: &StagedFolder<'_>) -> Result<MergeInput> {
         (Some(parts), _) => Ok(MergeInput::Parts(parts)),
         _ if folder.has(MANIFEST)? => Ok(MergeInput::DataSet),
         // All parts may have tokenized their text, but none has written its shards.
-        (None, Some(parts)) => Err(PartError::Missing { parts, missing: (1..=parts).collect() }.into()),
-        (None, None) => Err(ManifestProblem::NoParts.located(folder.path()).into()),
+        (None, Some(parts)) => Err(parts_missing(parts, &(1..=parts).collect::<Vec<_>>())),
+        (None, None) => Err(no_parts(folder.path())),
     }
 }
 
@@ -226,7 +236,7 @@ fn read_parts(folder: &Path, parts: usize) -> Result<Vec<PartReceipt>> {
         }
     }
     if !missing.is_empty() {
-        return Err(PartError::Missing { parts, missing }.into());
+        return Err(parts_missing(parts, &missing));
     }
     for (index, receipt) in (1..).zip(&receipts) {
         let first = &receipts[0];
@@ -243,7 +253,7 @@ fn read_parts(folder: &Path, parts: usize) -> Result<Vec<PartReceipt>> {
             (own, "shards"),
         ];
         if let Some((_, what)) = checks.into_iter().find(|(same, _)| !same) {
-            return Err(PartError::Differs { part: index, what }.into());
+            return Err(other_part(index, what));
         }
     }
     Ok(receipts)

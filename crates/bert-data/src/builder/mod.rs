@@ -22,7 +22,7 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 
-use bert_storage::{Disk, FileSystem, StagedFolder, digest_bytes, on_disk};
+use bert_storage::{Class, Disk, FileSystem, StagedFolder, digest_bytes, on_disk};
 use bert_text::{each_file, same_text};
 use bert_tokenization::{ChineseSegmenter, IdSpace, Tokenizer};
 
@@ -48,7 +48,7 @@ use crate::dataset::manifest::{Manifest, VOCABULARY, VocabularyEntry};
 use crate::dataset::render::render_first;
 use crate::documents::Counts;
 use crate::documents::selection::{check_held_out, with_limit};
-use crate::error::{Error, Locate, OutputProblem, Result, TextError};
+use crate::error::{Error, Result, finished_data_set};
 use crate::shard::documents::document_format;
 use crate::shard::footer::Footer;
 use crate::shard::record_batch::RowColumns;
@@ -135,11 +135,18 @@ fn check_instances(config: &BuildConfig, text: &Counts) -> Result<()> {
     let all_have_one = text.sentences == text.documents;
     match config.nsp {
         Nsp::On if config.random == RandomMode::Keyed && all_have_one && text.documents == 1 => {
-            Err(TextError::NoInstances { sentences: 1 }.into())
+            Err(Error::data(
+                "no instance can be built: the only document has 1 sentence(s), and a random next sentence needs a second \
+                 document; put a blank line between documents, or one sentence on each line (--split-sentences)",
+            )
+            .absent())
         }
-        Nsp::Sop if all_have_one => {
-            Err(TextError::NoSentencePairs { documents: text.documents as usize }.into())
-        }
+        Nsp::Sop if all_have_one => Err(Error::data(format!(
+            "no instance can be built: --nsp sop needs two sentences of one document, and each of the {} document(s) has one; \
+             put a blank line between documents only, or use --split-sentences",
+            text.documents
+        ))
+        .absent()),
         _ => Ok(()),
     }
 }
@@ -226,7 +233,7 @@ impl PreparedBuild<'_> {
         if differences.is_empty() {
             return manifest.check_files(folder);
         }
-        Err(OutputProblem::Finished { differences: all_differences(&differences) }.located(folder).into())
+        Err(finished_data_set(&all_differences(&differences)).at(folder))
     }
 
     /// Returns whether the inputs equal the text of a data set. Compares sizes before it reads the files.
@@ -254,7 +261,7 @@ impl PreparedBuild<'_> {
         });
         match &store {
             // This text yields no instances, so there is nothing to keep.
-            Err(Error::Text(_)) => output.work.discard(),
+            Err(error) if error.class() == Class::Data && error.path().is_none() => output.work.discard(),
             // From here on, a failed build has finished work to continue from.
             _ => output.work.keep(),
         }

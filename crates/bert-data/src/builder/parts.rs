@@ -6,7 +6,7 @@
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 
-use bert_storage::{Disk, FileSystem, digest_bytes};
+use bert_storage::{Class, Disk, FileSystem, digest_bytes};
 
 use crate::builder::output::part_receipt::PartReceipt;
 use crate::builder::output::work_folder::is_text_file;
@@ -19,7 +19,7 @@ use crate::config::BuildConfig;
 use crate::config::part::Part;
 use crate::dataset::manifest::{Manifest, VOCABULARY};
 use crate::documents::selection::with_limit;
-use crate::error::{Error, Locate, OutputProblem, Result};
+use crate::error::{Result, unfinished_build};
 use crate::parallel::Workers;
 
 /// The result of building one part.
@@ -51,7 +51,7 @@ pub struct PartText {
 /// Builds one part of a data set (`--part`, `--parts`); [`crate::merge`] combines all parts into one data set.
 ///
 /// # Errors
-/// Any [`Error`]; the part is then not finished.
+/// Any error; the part is then not finished.
 pub fn build_part(config: &BuildConfig, progress: &mut dyn FnMut(BuildProgress)) -> Result<PartOutcome> {
     build_part_on(&Disk, config, progress)
 }
@@ -122,7 +122,7 @@ fn finished_before(
     progress: &mut dyn FnMut(BuildProgress),
 ) -> Result<Option<PartReceipt>> {
     let receipt = match PartReceipt::read(output.folder.path(), part) {
-        Err(Error::Manifest(_)) => {
+        Err(error) if error.class() == Class::Data => {
             // Treats a damaged receipt as a missing one. This part's own lock is held.
             output.withdraw_receipt(part)?;
             return Ok(None);
@@ -147,7 +147,7 @@ fn finished_before(
     let found =
         if same_options { "a finished part of different text" } else { "a finished part of another build" };
     let differences = format!("--part is {found}, not {}", part.index);
-    Err(OutputProblem::Unfinished { differences }.located(output.folder.path()).into())
+    Err(unfinished_build(&differences).at(output.folder.path()))
 }
 
 /// Returns whether a file stays in the work folder after its part is finished.
@@ -186,7 +186,7 @@ fn all_valid(
 /// it to be finished for every other part too.
 ///
 /// # Errors
-/// Any [`Error`].
+/// Any error.
 pub fn tokenize_part(config: &BuildConfig, progress: &mut dyn FnMut(BuildProgress)) -> Result<PartText> {
     config.output()?;
     let config = &*with_limit(config)?;

@@ -54,7 +54,7 @@ impl Output<'_> {
 /// Returns whether a file exists and has this digest.
 pub(crate) fn has_digest(path: &Path, blake3: &str) -> Result<bool> {
     match digest_file(path) {
-        Err(bert_storage::Error::Io { source, .. }) if source.kind() == ErrorKind::NotFound => Ok(false),
+        Err(error) if error.io_kind() == Some(ErrorKind::NotFound) => Ok(false),
         digest => Ok(digest? == blake3),
     }
 }

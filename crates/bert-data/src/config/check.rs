@@ -1,26 +1,30 @@
 //! Rejects option values that are out of range and combinations of flags that exclude each other.
 
+use bert_text::TEXT_COLUMN;
+
 use super::{
     BuildConfig, Columns, DUPE_FACTOR, Layout, LineBreaks, MAX_ROW_GROUPS, MAX_SEQUENCE_LENGTH, Masking, Nsp,
     RandomMode, Segmenter,
 };
-use bert_text::TEXT_COLUMN;
-
 use crate::config::part::Part;
 use crate::config::resolved::InputFormats;
-use crate::error::{OptionError, Result};
+use crate::error::{Error, Result, invalid_option, missing_option};
 
 /// Maximum number of words in a masked span; larger values are rejected as mistakes.
 const MAX_NGRAM: usize = 64;
 
 /// Returns the error for an option with an invalid value.
-pub(crate) fn invalid<T>(option: &'static str, value: impl ToString, expected: &'static str) -> Result<T> {
-    Err(OptionError::Invalid { option, value: value.to_string(), expected }.into())
+pub(crate) fn invalid<T>(
+    option: &'static str,
+    value: impl std::fmt::Display,
+    expected: &'static str,
+) -> Result<T> {
+    Err(invalid_option(option, value, expected))
 }
 
 /// Returns the error for a combination of two options.
 pub(crate) fn conflict<T>(option: &'static str, with: &'static str, reason: &'static str) -> Result<T> {
-    Err(OptionError::Conflict { option, with, reason }.into())
+    Err(Error::usage(format!("--{option} cannot be used with {with}: {reason}")))
 }
 
 /// Returns the error for the first of these options that is set: each has the option that it excludes, and the reason.
@@ -39,7 +43,8 @@ impl BuildConfig {
     /// Checks every value that can be checked without reading a file.
     ///
     /// # Errors
-    /// [`OptionError::Invalid`] or [`OptionError::Conflict`], naming the flag, its value and what is accepted.
+    /// When an option has an invalid value or when two options contradict each other,, naming the flag, its value and
+    /// what is accepted.
     pub fn check(&self) -> Result<()> {
         if self.segmenter == Segmenter::Chinese && !cfg!(feature = "chinese") {
             return conflict("segmenter", "this build", "it was built without the feature `chinese`");
@@ -110,7 +115,10 @@ impl BuildConfig {
         if self.random == RandomMode::Reference || shards >= min {
             return Ok(());
         }
-        Err(OptionError::TooFewShards { shards, min }.into())
+        Err(Error::usage(format!(
+            "--num-shards is {shards}, but this text and --dupe-factor need at least {min}: a Parquet file has at \
+             most 32767 row groups, and each bucket of documents in each pass is one"
+        )))
     }
 
     /// Checks that the data set stores masks if its columns include labels.
@@ -143,7 +151,7 @@ impl BuildConfig {
 
     /// Returns the part of the work that the options select.
     pub(crate) fn part(&self) -> Result<Part> {
-        let missing = |option, reason| Err(OptionError::Missing { option, reason }.into());
+        let missing = |option, reason| Err(missing_option(option, reason));
         let (index, count) = match (self.part, self.parts) {
             (None, None) => return Ok(Part::WHOLE),
             (Some(index), Some(count)) => (index, count),

@@ -8,7 +8,7 @@ use bert_tokenization::PartialSettings;
 
 use crate::config::predictions::{default_max_predictions, warn_of_cap};
 use crate::config::{BuildConfig, Layout, LineBreaks, Masking, Nsp, RandomMode};
-use crate::error::{OptionError, Result};
+use crate::error::{Result, missing_option};
 
 /// The reference's cap on masked tokens, independent of the length.
 const REFERENCE_PREDICTIONS: usize = 20;
@@ -74,12 +74,12 @@ impl BuildConfig {
     pub(crate) fn vocab(&self) -> Result<&Path> {
         let option = "vocab";
         let reason = "it maps words to ids";
-        Ok(self.vocab.as_deref().ok_or(OptionError::Missing { option, reason })?)
+        self.vocab.as_deref().ok_or(missing_option(option, reason))
     }
 
     pub(crate) fn output(&self) -> Result<Cow<'_, Path>> {
         let option = "output";
         let reason = "the shards are written there";
-        Ok(self.output.as_deref().map(on_disk).ok_or(OptionError::Missing { option, reason })?)
+        self.output.as_deref().map(on_disk).ok_or(missing_option(option, reason))
     }
 }

@@ -3,7 +3,7 @@
 use bert_storage::did_you_mean;
 
 use super::BuildConfig;
-use crate::error::{OptionError, Result};
+use crate::error::{Error, Result};
 
 /// The codes of the languages for which the sentence splitter has rules, and their names in English.
 const LANGUAGES: [&str; 31] = [
@@ -136,9 +136,10 @@ impl BuildConfig {
     /// Checks that the sentence splitter supports the language, if one is given.
     pub(super) fn check_language(&self) -> Result<()> {
         match &self.language {
-            Some(language) if language_code(language).is_none() => {
-                Err(OptionError::Language { value: language.clone(), advice: advice(language) }.into())
-            }
+            Some(language) if language_code(language).is_none() => Err(Error::usage(format!(
+                "--language is {language}, but must be the ISO 639 code of one of these: {}",
+                advice(language)
+            ))),
             _ => Ok(()),
         }
     }

@@ -3,17 +3,17 @@
 //! A [`ResolvedConfig`] is a checked [`BuildConfig`] plus the values that were decided from the inputs. Unknown
 //! fields are rejected.
 
-use bert_text::recorded_name;
 use std::path::Path;
 
 use bert_storage::digest_bytes;
+use bert_text::recorded_name;
 use bert_tokenization::TokenizerSettings;
 use serde::{Deserialize, Serialize};
 
 use crate::config::hold_out::HoldOut;
 use crate::config::language::DEFAULT_LANGUAGE;
 use crate::config::{BuildConfig, Columns, Layout, LineBreaks, Masking, Nsp, RandomMode, Segmenter};
-use crate::error::{Locate, ManifestProblem, Result};
+use crate::error::{Error, Result};
 
 /// The options that determine the bytes of a data set, as they were used; saved in its manifest.
 ///
@@ -129,13 +129,16 @@ impl ResolvedConfig {
     /// Checks that a build would accept these options; `path` is the manifest or receipt that contains them.
     ///
     /// # Errors
-    /// [`ManifestProblem::Options`], and [`ManifestProblem::Contradiction`] for options that the loader decides.
+    /// When a build would reject the options in a manifest, and an error for options that the loader decides.
     pub(crate) fn check(&self, path: &Path) -> Result<()> {
-        let options = self.options().map_err(|source| ManifestProblem::Invalid(source).located(path))?;
-        let rejected = |problem| ManifestProblem::Options(Box::new(problem)).located(path);
+        let options =
+            self.options().map_err(|source| Error::data("not a valid manifest").because(source).at(path))?;
+        let rejected = |problem| {
+            Error::data("its options are not valid for a build").because(Box::new(problem)).at(path)
+        };
         options.check_options().map_err(rejected)?;
         if self.layout == Layout::Documents && (self.masking, self.dupe_factor) != (Masking::Dynamic, 1) {
-            return Err(ManifestProblem::Contradiction("masking or dupe_factor").located(path).into());
+            return Err(Error::data("masking or dupe_factor contradicts the other values").at(path));
         }
         Ok(())
     }

@@ -32,7 +32,7 @@ use crate::config::{BuildConfig, Masking, Segmenter};
 use crate::dataset::document_hashes::{DocumentHashes, SharedDocuments};
 use crate::dataset::invariants::Invariants;
 use crate::dataset::report::{DataReport, omitted_fraction};
-use crate::error::{Error, Locate, ManifestProblem, OptionError, Result};
+use crate::error::{Error, Result};
 use crate::shard::footer::FORMAT_VERSION;
 
 /// The file name of the manifest.
@@ -99,12 +99,13 @@ impl BuildConfig {
     /// Missing keys get their defaults; unknown keys are rejected.
     ///
     /// # Errors
-    /// [`Error::Storage`] or [`OptionError::File`].
+    /// When a file cannot be read or written or when a configuration file is not valid JSON or TOML of the expected
+    /// form.
     pub fn read(path: &Path) -> Result<Self> {
         let manifest = path.join(MANIFEST);
         let path = if path.is_dir() { manifest.as_path() } else { path };
         let text = read_limited(path, MAX_BYTES).map_err(Error::io("read", path))?;
-        let invalid = |source| Error::Option(OptionError::File { path: path.to_owned(), source });
+        let invalid = |cause| Error::usage("not a valid configuration").at(path).because(cause);
         let mut value: serde_json::Value = serde_json::from_slice(&text).map_err(invalid)?;
         match value.get_mut("config") {
             None => serde_json::from_value(value).map_err(invalid),
@@ -171,19 +172,25 @@ impl Manifest {
     /// Reads and checks the manifest of a data folder; reads no other file.
     ///
     /// # Errors
-    /// [`Error::Manifest`] or [`Error::Storage`].
+    /// When a manifest, the receipt of a part, or a file named in one of them is missing or damaged or when a file
+    /// cannot be read or written.
     pub fn read(folder: &Path) -> Result<Self> {
         let path = Self::path(folder);
         let bytes = match read_limited(&path, MAX_BYTES) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 let is_absent = !is_url(folder) && folder.try_exists().is_ok_and(|exists| !exists);
-                let problem =
-                    if is_absent { ManifestProblem::NoSuchFolder } else { ManifestProblem::Missing };
-                return Err(problem.located(folder).into());
+                let problem = if is_absent {
+                    Error::data("this folder does not exist")
+                } else {
+                    Error::data("this folder has no manifest.json: the data set is not complete")
+                };
+                return Err(problem.at(folder));
             }
             Err(error) if error.kind() == ErrorKind::NotADirectory => {
-                return Err(ManifestProblem::NotAFolder.located(folder).into());
+                return Err(
+                    Error::data("this is a file, but a data set is a folder with a manifest.json").at(folder)
+                );
             }
             Err(source) => return Err(Error::io("read", &path)(source)),
         };
@@ -191,22 +198,25 @@ impl Manifest {
             Ok(json) => Self::parse(&path, &json),
             // Report a specific problem first: it is more informative than the checksum error.
             Err(source) => {
-                let invalid = |source| ManifestProblem::Invalid(source).located(&path);
+                let invalid = |source| Error::data("not a valid manifest").because(source).at(&path);
                 let mut value: serde_json::Value = serde_json::from_slice(&bytes).map_err(invalid)?;
                 value.as_object_mut().map(|object| object.remove("seal"));
                 Self::parse(&path, value.to_string().as_bytes())?;
-                Err(ManifestProblem::Checksum(source).located(path).into())
+                Err(source.at(path))
             }
         }
     }
 
     fn parse(path: &Path, json: &[u8]) -> Result<Self> {
-        let invalid = |source| ManifestProblem::Invalid(source).located(path);
+        let invalid = |source| Error::data("not a valid manifest").because(source).at(path);
         let version: Version = serde_json::from_slice(json).map_err(invalid)?;
         if version.format_version != FORMAT_VERSION {
             let found = version.format_version;
             let expected = FORMAT_VERSION;
-            return Err(ManifestProblem::Version { found, expected }.located(path).into());
+            return Err(Error::data(format!(
+                "format version {found}, but this program reads version {expected}"
+            ))
+            .at(path));
         }
         let mut manifest: Self = serde_json::from_slice(json).map_err(invalid)?;
         manifest.check(path)?;
@@ -256,8 +266,10 @@ impl Manifest {
         let expected = self.shards[index].bytes;
         match found {
             Some(found) if found == expected => Ok(()),
-            Some(found) => Err(ManifestProblem::FileSize { found, expected }.located(path).into()),
-            None => Err(ManifestProblem::FileMissing.located(path).into()),
+            Some(found) => {
+                Err(Error::data(format!("{found} bytes, but the manifest says {expected}")).at(path))
+            }
+            None => Err(Error::data("this file is missing, but the manifest lists it").at(path)),
         }
     }
 
@@ -311,18 +323,18 @@ pub(crate) fn check_equal(path: &Path, what: &'static str, found: u64, expected:
     if found == expected {
         return Ok(());
     }
-    Err(ManifestProblem::Count { what, found, expected }.located(path).into())
+    Err(Error::data(format!("{what} is {found}, expected {expected}")).at(path))
 }
 
 fn check_digest_of(path: &Path, expected: &str) -> Result<()> {
     let found = match digest_file(path) {
-        Err(bert_storage::Error::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {
-            return Err(ManifestProblem::FileMissing.located(path).into());
+        Err(error) if error.io_kind() == Some(ErrorKind::NotFound) => {
+            return Err(Error::data("this file is missing, but the manifest lists it").at(path));
         }
         found => found?,
     };
     if found == expected {
         return Ok(());
     }
-    Err(ManifestProblem::FileDigest { found, expected: expected.to_owned() }.located(path).into())
+    Err(Error::data(format!("BLAKE3 digest {found}, but the manifest says {expected}")).at(path))
 }

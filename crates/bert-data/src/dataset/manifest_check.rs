@@ -11,7 +11,7 @@ use bert_tokenization::{Vocabulary, is_special_token};
 use crate::config::{Layout, MAX_ROW_GROUPS, Nsp};
 use crate::dataset::manifest::{MANIFEST, Manifest, ShardEntry, check_equal};
 use crate::dataset::report::{DataReport, length_ranges};
-use crate::error::{Locate, ManifestProblem, Result};
+use crate::error::{Error, Result};
 
 /// Maximum count: even multiplied by the length of the longest row, it fits into 64 bits.
 pub(crate) const MAX_COUNT: u64 = 1 << 48;
@@ -21,19 +21,23 @@ pub(crate) fn check_range(path: &Path, what: &'static str, found: u64, min: u64,
     if (min..=max).contains(&found) {
         return Ok(());
     }
-    Err(ManifestProblem::Range { what, found, min, max }.located(path).into())
+    Err(Error::data(format!("{what} is {found}, but must be between {min} and {max}")).at(path))
 }
 
 /// Rejects a value that contradicts the others.
 fn check_consistent(path: &Path, what: &'static str, is_consistent: bool) -> Result<()> {
-    if is_consistent { Ok(()) } else { Err(ManifestProblem::Contradiction(what).located(path).into()) }
+    if is_consistent {
+        Ok(())
+    } else {
+        Err(Error::data(format!("{what} contradicts the other values")).at(path))
+    }
 }
 
 impl Manifest {
     /// Checks names, options and counts; reads no other file. Errors name `path`.
     ///
     /// # Errors
-    /// [`ManifestProblem`]: the first contradiction.
+    /// [`Error`]: the first contradiction.
     pub(crate) fn check(&self, path: &Path) -> Result<()> {
         self.check_names(path)?;
         self.config.check(path)?;
@@ -50,7 +54,9 @@ impl Manifest {
                 && !file.contains(['/', '\\', ':', '\0'])
                 && file != MANIFEST;
             if !plain {
-                return Err(ManifestProblem::UnsafePath(file.clone()).located(path).into());
+                return Err(
+                    Error::data(format!("it names {file:?}, which is not a plain file name")).at(path)
+                );
             }
         }
         Ok(())

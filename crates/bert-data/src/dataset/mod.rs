@@ -101,7 +101,7 @@ impl DataSet {
     /// Checks that every shard exists, before any work is done with the data set. Objects are not checked.
     ///
     /// # Errors
-    /// [`Error::Storage`] naming the first missing shard.
+    /// When a file cannot be read or written, naming the first missing shard.
     pub fn check_shards_exist(&self) -> Result<()> {
         for shard in 0..self.manifest.shards.len() {
             let path = self.shard_path(shard);
@@ -117,7 +117,7 @@ impl DataSet {
         let path = self.shard_path(shard);
         let entry = &self.manifest.shards[shard];
         if is_url(&path) {
-            return Ok(self.cache.open(&path, entry.bytes, &entry.blake3)?);
+            return self.cache.open(&path, entry.bytes, &entry.blake3);
         }
         File::open(&path).map_err(Error::io("open", &path))
     }
@@ -133,8 +133,8 @@ impl DataSet {
     /// Opens a shard of instances. The caller must compare the digest ([`DataSet::check_shard`]).
     ///
     /// # Errors
-    /// [`Error::Shard`] or [`Error::Storage`]; [`crate::ManifestProblem::Count`] if the number of rows differs from the
-    /// manifest.
+    /// When a shard is damaged or cannot be written or when a file cannot be read or written; if the number of rows
+    /// differs from the manifest.
     pub fn open_rows(&self, shard: usize) -> Result<ShardFile> {
         self.open_shard(shard, &row_schema(self.manifest.config.columns, self.manifest.has_marks()))
     }
@@ -142,7 +142,7 @@ impl DataSet {
     /// Reads and checks the rows of some row groups of a shard opened by [`DataSet::open_rows`], in the given order.
     ///
     /// # Errors
-    /// [`Error::Shard`] or [`Error::Storage`].
+    /// When a shard is damaged or cannot be written or when a file cannot be read or written.
     pub fn read_groups(&self, file: &ShardFile, groups: &[usize]) -> Result<ShardRows> {
         let mut all = ShardRows::default();
         let config = &self.manifest.config;

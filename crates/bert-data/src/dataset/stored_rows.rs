@@ -9,7 +9,7 @@ use crate::dataset::DataSet;
 use crate::dataset::document_groups::DocumentGroups;
 use crate::dataset::manifest::Manifest;
 use crate::dataset::row_masker::{DocumentPasses, RowMasker, masked};
-use crate::error::{Locate, ManifestProblem, Result};
+use crate::error::{Error, Result};
 use crate::shard::file::ShardFile;
 use crate::shard::row::{Row, ShardRows};
 
@@ -136,8 +136,8 @@ impl StoredRows {
         if group == self.groups.len() {
             let what = "the instances of one pass";
             let expected = self.len();
-            let problem = ManifestProblem::Count { what, found: first, expected };
-            return Err(problem.located(Manifest::path(self.data.folder())).into());
+            let problem = Error::data(format!("{what} is {first}, expected {expected}"));
+            return Err(problem.at(Manifest::path(self.data.folder())));
         }
         let bucket = self.groups.read([group])?;
         let mut pairs = ShardRows::default();

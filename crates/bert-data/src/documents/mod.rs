@@ -24,7 +24,7 @@ use bert_storage::scratch::{ScratchDigest, ScratchFile};
 
 use crate::documents::id_width::Width;
 use crate::documents::tally::{DocumentHash, Tally};
-use crate::error::{Result, TextError};
+use crate::error::{Error, Result};
 
 /// Bytes of a sentence boundary, and of an index entry.
 const SENTENCE: u64 = 4;
@@ -279,12 +279,18 @@ impl DocumentsBuilder {
     /// Appends a sentence with at least one token.
     ///
     /// # Errors
-    /// Write errors, if the corpus is on disk; [`TextError::DocumentTooLong`].
+    /// Write errors, if the corpus is on disk; when a document has more tokens than 32 bits can count, in reference
+    /// mode, which cannot split it.
     pub(crate) fn push_sentence(&mut self, ids: &[u32]) -> Result<()> {
         self.packed.clear();
         self.documents.width.put(ids, &mut self.packed);
         self.hash.add_sentence(&self.packed);
-        let start = u32::try_from(self.open_tokens()).map_err(|_| TextError::DocumentTooLong)?;
+        let start = u32::try_from(self.open_tokens()).map_err(|_| {
+            Error::data(format!(
+                "a document has more than {} tokens; are the empty lines between documents missing?",
+                u32::MAX
+            ))
+        })?;
         self.borders.extend_from_slice(&start.to_le_bytes());
         self.documents.counts.tokens += ids.len() as u64;
         self.documents.counts.sentences += 1;

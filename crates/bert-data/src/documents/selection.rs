@@ -2,17 +2,18 @@
 
 use std::borrow::Cow;
 use std::collections::BinaryHeap;
+use std::fmt::Display;
 
 use crate::config::hold_out::draw;
 use crate::config::{BuildConfig, Nsp};
 use crate::documents::read::each_document;
 use crate::documents::read_report::ReadReport;
-use crate::error::{Result, TextError};
+use crate::error::{Error, Result};
 
 /// Rejects a share of held-out documents from which no instance can be made, before any shard is written.
 ///
 /// # Errors
-/// [`TextError::TooFewHeldOut`].
+/// When the held-out documents are too few for a data set.
 pub(crate) fn check_held_out(config: &BuildConfig, read: &ReadReport, kept: u64) -> Result<()> {
     let Some(share) = config.hold_out.filter(|_| !config.held_out) else { return Ok(()) };
     let held_out = read.left_out_documents;
@@ -26,14 +27,22 @@ pub(crate) fn check_held_out(config: &BuildConfig, read: &ReadReport, kept: u64)
     if !is_too_few {
         return Ok(());
     }
-    Err(TextError::TooFewHeldOut { share: share.to_string(), held_out, documents: held_out + kept }.into())
+    Err(too_few(share, held_out, held_out + kept))
+}
+
+/// Returns the error of too few documents for a data set of their own.
+pub(crate) fn too_few(share: impl Display, held_out: u64, documents: u64) -> Error {
+    Error::data(format!(
+        "--hold-out {share} selects {held_out} of {documents} documents, too few to evaluate on: hold out a larger share, or \
+         a number of documents (--hold-out 20)"
+    ))
 }
 
 /// Returns the configuration with the limit of the draws if a number of documents is held out: the text is read once to
 /// find the documents with the smallest draws.
 ///
 /// # Errors
-/// The errors of reading the text; [`TextError::TooManyHeldOut`].
+/// The errors of reading the text; when more than half of the documents would be held out.
 pub(crate) fn with_limit(config: &BuildConfig) -> Result<Cow<'_, BuildConfig>> {
     let open = config.hold_out.and_then(|share| Some((share, share.open_number()?)));
     let Some((share, number)) = open else { return Ok(Cow::Borrowed(config)) };
@@ -51,7 +60,10 @@ pub(crate) fn with_limit(config: &BuildConfig) -> Result<Cow<'_, BuildConfig>> {
         }
     })?;
     if number > documents / 2 {
-        return Err(TextError::TooManyHeldOut { number, documents }.into());
+        return Err(Error::data(format!(
+            "--hold-out {number} is more than half of the {documents} documents of the input (documents are \
+             separated by blank lines): hold out fewer"
+        )));
     }
     let limit = smallest.peek().map_or(0.0, |&bits| f64::from_bits(bits).next_up());
     Ok(Cow::Owned(BuildConfig { hold_out: Some(share.with_limit(limit)), ..config.clone() }))

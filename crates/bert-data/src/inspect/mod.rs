@@ -18,7 +18,7 @@ use crate::dataset::DataSet;
 use crate::dataset::manifest::Manifest;
 use crate::dataset::render::{InstanceText, render_first};
 use crate::dataset::stored_rows::StoredRows;
-use crate::error::{OptionError, Result};
+use crate::error::{Error, Result};
 use crate::inspect::training_text::texts_of_shard;
 
 /// The contents of a data folder.
@@ -106,12 +106,15 @@ impl fmt::Display for Inspection {
 /// Returns one row of a data folder as text, numbered across all shards.
 ///
 /// # Errors
-/// As [`DataSet::open`] and [`StoredRows::row`]; [`OptionError::NoSuchInstance`].
+/// As [`DataSet::open`] and [`StoredRows::row`]; when the requested instance does not exist.
 pub fn inspect_instance(folder: &Path, index: u64) -> Result<String> {
     let data = &DataSet::open(folder)?;
     let manifest = data.manifest();
     if index >= manifest.instances {
-        return Err(OptionError::NoSuchInstance { index, instances: manifest.instances }.into());
+        return Err(Error::usage(format!(
+            "--index is {index}, but the instances are numbered from 0 to {}",
+            manifest.instances.saturating_sub(1)
+        )));
     }
     let mut rows = StoredRows::new(data);
     Ok(InstanceText::new(rows.row(index)?, data.vocabulary(), manifest.config.nsp).to_string())

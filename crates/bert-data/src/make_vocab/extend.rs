@@ -12,14 +12,13 @@ use std::collections::{BTreeSet, BinaryHeap};
 use std::path::PathBuf;
 
 use ahash::{AHashMap, AHashSet};
+use bert_text::threads::pool;
+use bert_tokenization::Vocabulary;
 use compact_str::{CompactString, format_compact};
 use serde::Serialize;
 
 use super::merges::CONTINUES;
 use super::{TrainingText, VocabConfig, VocabReport, training_files};
-use bert_text::threads::pool;
-use bert_tokenization::Vocabulary;
-
 use crate::config::check::invalid;
 use crate::error::Result;
 
@@ -72,7 +71,7 @@ pub struct ExtensionReport {
 /// [`train_vocabulary`](super::train_vocabulary).
 ///
 /// # Errors
-/// Errors of reading; [`OptionError`](crate::OptionError) if `add` is 0.
+/// Errors of reading; [`Error`](crate::Error) if `add` is 0.
 pub fn extend_vocabulary(
     inputs: &[PathBuf],
     vocabulary: &Vocabulary,

@@ -21,6 +21,8 @@ use std::sync::atomic::AtomicBool;
 use compact_str::CompactString;
 use rayon::ThreadPool;
 
+use crate::error::no_tokens;
+
 pub use config::VocabConfig;
 pub use extend::{AddedPiece, ExtendedVocabulary, ExtensionReport, extend_vocabulary};
 pub use report::{TrainedVocabulary, VocabReport};
@@ -34,7 +36,7 @@ use word_counts::WordCounts;
 
 use crate::documents::marks::LostMarks;
 use crate::documents::read::Source;
-use crate::error::{InputProblem, Locate, OptionError, Result, TextError};
+use crate::error::{Error, Result};
 use crate::parallel::Workers;
 
 /// Default minimum size of the alphabet, and the fraction of the text up to which it grows.
@@ -46,7 +48,8 @@ const COVERED: (u128, u128) = (9_999, 10_000);
 /// to compute its exact fraction of `[UNK]`.
 ///
 /// # Errors
-/// Errors of reading, [`TextError::NoText`], [`OptionError::VocabularyTooSmall`].
+/// Errors of reading, when no input contains a document with a token, when a vocabulary has no room for the special
+/// tokens and the alphabet.
 pub fn train_vocabulary(
     inputs: &[PathBuf],
     config: &VocabConfig,
@@ -76,7 +79,7 @@ pub fn train_vocabulary(
 fn training_files(inputs: &[PathBuf], config: &VocabConfig) -> Result<Vec<PathBuf>> {
     let files = files_to_read(inputs, &config.text_column)?;
     if let Some(path) = first_duplicate(&files) {
-        return Err(InputProblem::Twice.located(path).into());
+        return Err(Error::usage("this input is given twice, or a link points to it; remove one").at(path));
     }
     recognized(&files, config.text_rules())?;
     Ok(files)
@@ -130,7 +133,7 @@ impl TrainingText<'_> {
     /// Counts the words and characters of the text.
     ///
     /// # Errors
-    /// Errors of reading, [`TextError::NoText`].
+    /// Errors of reading, when no input contains a document with a token.
     fn count_words(&self, progress: &mut dyn FnMut(u64, u64)) -> Result<(WordCounts, VocabReport)> {
         let config = self.config;
         let mut counts = WordCounts::default();
@@ -148,7 +151,7 @@ impl TrainingText<'_> {
             progress,
         )?;
         if counts.characters.is_empty() && counts.too_long == 0 {
-            return Err(TextError::NoText { files: self.files.len(), lines }.into());
+            return Err(no_tokens(self.files.len(), lines));
         }
         Ok((counts, read))
     }
@@ -184,13 +187,13 @@ impl TrainingText<'_> {
 }
 
 fn vocabulary_of(tokens: &[String]) -> Result<Vocabulary> {
-    Ok(Vocabulary::from_bytes((tokens.join("\n") + "\n").into_bytes(), Path::new("the new vocabulary"))?)
+    Vocabulary::from_bytes((tokens.join("\n") + "\n").into_bytes(), Path::new("the new vocabulary"))
 }
 
 /// Trains on counted words; the order of the map does not matter.
 ///
 /// # Errors
-/// [`OptionError::VocabularyTooSmall`].
+/// When a vocabulary has no room for the special tokens and the alphabet.
 pub fn train_on_words(words: HashMap<String, u64>, config: &VocabConfig) -> Result<TrainedVocabulary> {
     let mut counts = WordCounts::default();
     words.iter().for_each(|(word, &count)| counts.add_word(word, count));
@@ -202,9 +205,12 @@ fn train(counts: WordCounts, config: &VocabConfig, read: VocabReport) -> Result<
     let Alphabet { mut used, mut unused } = Alphabet::new(&counts, config);
     let first = first_tokens(&counts, &used);
     if first.len() >= config.vocab_size {
-        return Err(
-            OptionError::VocabularyTooSmall { size: config.vocab_size, needed: first.len() + 1 }.into()
-        );
+        return Err(Error::usage(format!(
+            "--vocab-size is {}, but the special tokens and the alphabet of the text need {}: use a larger \
+             --vocab-size, or a smaller --limit-alphabet (rare characters then become [UNK])",
+            config.vocab_size,
+            first.len() + 1
+        )));
     }
     let words = spellable_words(&counts, &used);
     let mut tokens = merges::merge(&words, first, config.vocab_size, config.min_frequency);

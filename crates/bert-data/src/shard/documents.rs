@@ -21,7 +21,7 @@ use parquet::schema::types::ColumnPath;
 
 use crate::documents::tally::Tally;
 use crate::documents::{Document, Documents, DocumentsBuilder};
-use crate::error::{Error, Result, RowProblem};
+use crate::error::{Error, Result, null_in, unknown_token};
 use crate::shard::footer::shard_properties;
 use crate::shard::schema::{ListColumn, element, first_null, int32, list_array, marks_of, with_marks};
 use crate::shard::writer::{EncodedRowGroup, GroupEncoder, ShardFormat};
@@ -141,10 +141,10 @@ pub(crate) fn append(
     batch: &RecordBatch,
     space: IdSpace,
     documents: &mut DocumentsBuilder,
-    wrong: impl Fn((usize, RowProblem)) -> Error,
+    wrong: impl Fn((usize, Error)) -> Error,
 ) -> Result<()> {
     if let Some((row, name)) = first_null(batch, &DOCUMENT_COLUMNS) {
-        return Err(wrong((row, RowProblem::Null(name))));
+        return Err(wrong((row, null_in(name))));
     }
     let marks = marks_of(batch, DOCUMENT_COLUMNS.len()).map_err(&wrong)?;
     let ids = ListColumn::<TokenId>::of::<Int32Type>(batch, 0);
@@ -166,19 +166,22 @@ pub(crate) fn append(
     Ok(())
 }
 
-fn check_document(ids: &[TokenId], sentences: &[i32], vocabulary: usize) -> Result<(), RowProblem> {
+fn check_document(ids: &[TokenId], sentences: &[i32], vocabulary: usize) -> Result<(), Error> {
     if ids.is_empty() {
-        return Err(RowProblem::Empty);
+        return Err(Error::data("the row has no tokens"));
     }
     if let Some(&id) = ids.iter().find(|&&id| id as usize >= vocabulary) {
-        return Err(RowProblem::TokenId { id: id as i32, vocabulary });
+        return Err(unknown_token(id as i32, vocabulary));
     }
     if let Some(&tokens) = sentences.iter().find(|&&tokens| tokens < 1) {
-        return Err(RowProblem::Value { column: "sentence_lengths", value: tokens });
+        return Err(Error::data(format!("sentence_lengths has the value {tokens}")));
     }
     let sum: i64 = sentences.iter().map(|&tokens| i64::from(tokens)).sum();
     if sum != ids.len() as i64 {
-        return Err(RowProblem::SentenceSum { sum, tokens: ids.len() });
+        return Err(Error::data(format!(
+            "sentence_lengths add up to {sum}, but there are {} input_ids",
+            ids.len()
+        )));
     }
     Ok(())
 }

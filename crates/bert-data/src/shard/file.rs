@@ -16,7 +16,7 @@ use parquet::arrow::arrow_reader::{
 };
 
 use crate::config::Columns;
-use crate::error::{Error, Locate, Result, RowProblem, ShardProblem};
+use crate::error::{Error, Result};
 use crate::shard::hf_columns::append_hf;
 use crate::shard::record_batch::append_reference;
 use crate::shard::row::ShardRows;
@@ -25,7 +25,7 @@ use crate::shard::schema::{BATCH, HF_COLUMNS, row_schema};
 /// Reads a whole shard of any folder, with the columns of either kind, and checks its columns and rows.
 ///
 /// # Errors
-/// [`Error::Shard`] or [`Error::Storage`].
+/// When a shard is damaged or cannot be written or when a file cannot be read or written.
 pub fn read_shard(path: &Path) -> Result<ShardRows> {
     let file = ShardFile::open(path, open_file(path).map_err(Error::io("open", path))?)?;
     let second = file.metadata.schema().fields().get(1);
@@ -53,7 +53,7 @@ impl ShardFile {
     /// Reads the footer of a shard; `path` is its name.
     pub(crate) fn open(path: &Path, file: File) -> Result<Self> {
         let copy = file.try_clone().map_err(Error::io("open", path))?;
-        let unreadable = |source| ShardProblem::unreadable(source).located(path);
+        let unreadable = |source| Error::data("this shard is damaged").because(source).at(path);
         let parquet = ParquetFile::open(copy, |_| true).map_err(unreadable)?;
         let metadata = parquet.builder.metadata();
         let mut starts = vec![0u64];
@@ -79,7 +79,7 @@ impl ShardFile {
         let wrong = |column: &str, found, expected: &str| {
             let column = column.to_owned();
             let expected = expected.to_owned();
-            Err(ShardProblem::Column { column, found, expected }.located(&self.path).into())
+            Err(Error::data(format!("column {column:?} is {found}, expected {expected}")).at(&self.path))
         };
         let found = self.metadata.schema().fields();
         for (index, field) in expected.fields().iter().enumerate() {
@@ -129,9 +129,11 @@ impl ShardFile {
         let file = self.file.try_clone().map_err(Error::io("open", &self.path))?;
         let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(file, self.metadata.clone());
         let batches = Batches::new(builder.with_row_groups(vec![group]).with_batch_size(at_once));
-        let batches = batches.map_err(|source| ShardProblem::unreadable(source).located(&self.path))?;
-        Ok(batches
-            .map(|batch| batch.map_err(|source| ShardProblem::unreadable(source).located(&self.path).into())))
+        let batches =
+            batches.map_err(|source| Error::data("this shard is damaged").because(source).at(&self.path))?;
+        Ok(batches.map(|batch| {
+            batch.map_err(|source| Error::data("this shard is damaged").because(source).at(&self.path))
+        }))
     }
 
     /// Appends the instances of a row group, each row checked by itself.
@@ -149,8 +151,8 @@ impl ShardFile {
     }
 
     /// Returns the error for a row of a row group, numbered within the shard.
-    pub(crate) fn wrong(&self, group: usize, row: u64, problem: RowProblem) -> Error {
+    pub(crate) fn wrong(&self, group: usize, row: u64, problem: Error) -> Error {
         let row = self.rows_of(group).start.saturating_add(row);
-        ShardProblem::Row { row, problem }.located(&self.path).into()
+        Error::data(format!("row {row}: {problem}")).at(&self.path)
     }
 }

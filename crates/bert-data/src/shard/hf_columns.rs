@@ -12,7 +12,7 @@ use arrow_array::{Int8Array, Int32Array, RecordBatch};
 use arrow_schema::ArrowError;
 use bert_tokenization::TokenId;
 
-use crate::error::RowProblem;
+use crate::error::{Error, null_in};
 use crate::shard::row::{Row, ShardRows, check_row};
 use crate::shard::schema::{HF_COLUMNS, ListColumn, first_null, hf_schema, int32, list_array};
 
@@ -58,10 +58,10 @@ pub(crate) fn hf_batch<'a>(
 
 /// Appends the rows of a record batch without their padding; the number of a row with a problem is counted from the
 /// first of `rows`.
-pub(crate) fn append_hf(batch: &RecordBatch, rows: &mut ShardRows) -> Result<(), (u64, RowProblem)> {
+pub(crate) fn append_hf(batch: &RecordBatch, rows: &mut ShardRows) -> Result<(), (u64, Error)> {
     let first = rows.len() as u64;
     if let Some((row, name)) = first_null(batch, &HF_COLUMNS) {
-        return Err((first + row as u64, RowProblem::Null(name)));
+        return Err((first + row as u64, null_in(name)));
     }
     let input_ids = ListColumn::of::<Int32Type>(batch, 0);
     let [types, mask] = [1, 2].map(|at| ListColumn::of::<Int8Type>(batch, at));
@@ -77,7 +77,7 @@ pub(crate) fn append_hf(batch: &RecordBatch, rows: &mut ShardRows) -> Result<(),
         let labels = labels.row(index);
         let others = HF_COLUMNS[1..].iter().zip([types.len(), mask.len(), labels.len()]);
         if let Some((&column, found)) = others.into_iter().find(|(_, found)| *found != expected) {
-            return Err(wrong(RowProblem::Length { column, found, of: HF_COLUMNS[0], expected }));
+            return Err(wrong(Error::data(format!("{found} {column} for {expected} {}", HF_COLUMNS[0]))));
         }
         let tokens = padded_from(mask).map_err(wrong)?;
         masks_of(labels, tokens, &mut positions, &mut ids).map_err(wrong)?;
@@ -96,13 +96,16 @@ pub(crate) fn append_hf(batch: &RecordBatch, rows: &mut ShardRows) -> Result<(),
 }
 
 /// Returns the start of the padding: the mask must be ones, then zeros.
-fn padded_from(mask: &[i8]) -> Result<usize, RowProblem> {
+fn padded_from(mask: &[i8]) -> Result<usize, Error> {
     let tokens = mask.iter().take_while(|&&value| value == 1).count();
     match mask[tokens..].iter().position(|&value| value != 0) {
         None => Ok(tokens),
         Some(behind) => {
             let position = tokens + behind;
-            Err(RowProblem::AttentionMask { position, value: mask[position] })
+            Err(Error::data(format!(
+                "attention_mask has {} at position {position}, but must be ones followed by zeros",
+                mask[position]
+            )))
         }
     }
 }
@@ -113,12 +116,14 @@ fn masks_of(
     tokens: usize,
     positions: &mut Vec<u32>,
     ids: &mut Vec<TokenId>,
-) -> Result<(), RowProblem> {
+) -> Result<(), Error> {
     positions.clear();
     ids.clear();
     for (position, &label) in labels.iter().enumerate().filter(|(_, label)| **label != NO_LABEL) {
         if position >= tokens {
-            return Err(RowProblem::LabelOfPadding { position, label, tokens });
+            return Err(Error::data(format!(
+                "labels has {label} at position {position}, after the {tokens} tokens"
+            )));
         }
         positions.push(position as u32);
         ids.push(label as TokenId);
@@ -175,20 +180,25 @@ mod tests {
             let mut columns = batch.columns().to_vec();
             columns[column] = list_array(values, lengths).unwrap();
             let batch = RecordBatch::try_new(batch.schema(), columns).unwrap();
-            append_hf(&batch, &mut ShardRows::default()).unwrap_err()
+            let (row, error) = append_hf(&batch, &mut ShardRows::default()).unwrap_err();
+            format!("{row}: {error}")
         };
         let mut mask = vec![1i8; 16];
         mask[3] = 0;
         let mask = Arc::new(Int8Array::from(mask));
-        assert_eq!(changed(2, mask, [8, 8]), (0, RowProblem::AttentionMask { position: 4, value: 1 }));
+        assert_eq!(
+            changed(2, mask, [8, 8]),
+            "0: attention_mask has 1 at position 4, but must be ones followed by zeros"
+        );
         let mut all = [NO_LABEL; 17];
         all[6] = 5;
         let labels = |count: usize| Arc::new(Int32Array::from(all[..count].to_vec()));
-        let problem = RowProblem::LabelOfPadding { position: 6, label: 5, tokens: 6 };
-        assert_eq!(changed(3, labels(16), [8, 8]), (0, problem));
+        assert_eq!(changed(3, labels(16), [8, 8]), "0: labels has 5 at position 6, after the 6 tokens");
         for found in [7, 9] {
-            let problem = RowProblem::Length { column: "labels", found, of: "input_ids", expected: 8 };
-            assert_eq!(changed(3, labels(found + 8), [found, 8]), (0, problem));
+            assert_eq!(
+                changed(3, labels(found + 8), [found, 8]),
+                format!("0: {found} labels for 8 input_ids")
+            );
         }
     }
 }

@@ -9,14 +9,14 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::{Int8Type, Int32Type};
 use arrow_array::{BooleanArray, Int8Array, RecordBatch};
 use arrow_schema::{ArrowError, SchemaRef};
+use bert_tokenization::{IdSpace, TokenId};
 
-use crate::error::RowProblem;
+use crate::error::{Error, null_in};
 use crate::shard::hf_columns::hf_batch;
 use crate::shard::row::{Row, ShardRows, check_row};
 use crate::shard::schema::{
     COLUMNS, ListColumn, first_null, hf_schema, int32, list_array, marks_of, schema, with_marks,
 };
-use bert_tokenization::{IdSpace, TokenId};
 
 /// The columns in which rows are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,11 +71,11 @@ fn lengths(ends: &[u64]) -> impl Iterator<Item = usize> {
 
 /// Appends the rows of a batch with the reference's columns; the number of a row with a problem is counted from the
 /// first of `rows`.
-pub(crate) fn append_reference(batch: &RecordBatch, rows: &mut ShardRows) -> Result<(), (u64, RowProblem)> {
+pub(crate) fn append_reference(batch: &RecordBatch, rows: &mut ShardRows) -> Result<(), (u64, Error)> {
     let first = rows.len() as u64;
-    let wrong = |(row, problem): (usize, RowProblem)| (first + row as u64, problem);
+    let wrong = |(row, problem): (usize, Error)| (first + row as u64, problem);
     if let Some((row, name)) = first_null(batch, &COLUMNS) {
-        return Err(wrong((row, RowProblem::Null(name))));
+        return Err(wrong((row, null_in(name))));
     }
     let marks = marks_of(batch, COLUMNS.len()).map_err(wrong)?;
     let input_ids = ListColumn::of::<Int32Type>(batch, 0);

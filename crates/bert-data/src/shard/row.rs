@@ -1,9 +1,10 @@
 //! Rows of training data in memory, column by column.
 
-use bert_tokenization::{IdSpace, TokenId};
 use std::path::Path;
 
-use crate::error::{Locate, Result, RowProblem, ShardProblem};
+use bert_tokenization::{IdSpace, TokenId};
+
+use crate::error::{Error, Result, unknown_token};
 use crate::instance::pairs::Instance;
 
 /// One row of a shard.
@@ -110,7 +111,7 @@ impl ShardRows {
     /// Checks that every row fits a model: ids inside the vocabulary, lengths within the limits.
     ///
     /// # Errors
-    /// [`ShardProblem::Row`] for the first row that does not fit; `path` is named in it.
+    /// An error for the first row that does not fit; `path` is named in it.
     pub fn check(
         &self,
         path: &Path,
@@ -119,7 +120,7 @@ impl ShardRows {
         max_predictions_per_seq: usize,
     ) -> Result<()> {
         let checked = self.check_from(0, vocabulary, max_seq_length, max_predictions_per_seq);
-        checked.map_err(|(row, problem)| ShardProblem::Row { row, problem }.located(path).into())
+        checked.map_err(|(row, problem)| Error::data(format!("row {row}: {problem}")).at(path))
     }
 
     /// Same as [`ShardRows::check`] from row `first`; the error is the number of a row and its problem.
@@ -129,18 +130,21 @@ impl ShardRows {
         vocabulary: usize,
         max_seq_length: usize,
         max_predictions_per_seq: usize,
-    ) -> Result<(), (u64, RowProblem)> {
+    ) -> Result<(), (u64, Error)> {
         let outside = |ids: &[TokenId]| ids.iter().copied().find(|&id| id as usize >= vocabulary);
         for index in first..self.len() {
             let row = self.row(index);
             let tokens = row.input_ids.len();
             let masks = row.masked_lm_ids.len();
             let problem = if let Some(id) = outside(row.input_ids).or_else(|| outside(row.masked_lm_ids)) {
-                RowProblem::TokenId { id: id as i32, vocabulary }
+                unknown_token(id as i32, vocabulary)
             } else if tokens > max_seq_length {
-                RowProblem::TooLong { tokens, limit: max_seq_length }
+                Error::data(format!("{tokens} tokens, more than max_seq_length {max_seq_length}"))
             } else if masks > max_predictions_per_seq {
-                RowProblem::TooManyMasks { masks, limit: max_predictions_per_seq }
+                Error::data(format!(
+                    "{masks} masked positions, more than {max_predictions_per_seq} (max_predictions_per_seq, or 0 \
+                     with dynamic masking)"
+                ))
             } else {
                 continue;
             };
@@ -186,35 +190,38 @@ impl ShardRows {
 }
 
 /// Checks the rules for any row, regardless of its source. A negative number in a file exceeds 31 bits here.
-pub(crate) fn check_row(row: Row<'_>) -> Result<(), RowProblem> {
+pub(crate) fn check_row(row: Row<'_>) -> Result<(), Error> {
     let tokens = row.input_ids.len();
     if tokens == 0 {
-        return Err(RowProblem::Empty);
+        return Err(Error::data("the row has no tokens"));
     }
     for (column, found, of, expected) in [
         ("segment_ids", row.segment_ids.len(), "input_ids", tokens),
         ("masked_lm_ids", row.masked_lm_ids.len(), "masked_lm_positions", row.masked_lm_positions.len()),
     ] {
         if found != expected {
-            return Err(RowProblem::Length { column, found, of, expected });
+            return Err(Error::data(format!("{found} {column} for {expected} {of}")));
         }
     }
     for (column, values) in
         [("segment_ids", row.segment_ids), ("next_sentence_label", &[row.next_sentence_label])]
     {
         if let Some(&value) = values.iter().find(|&&value| !matches!(value, 0 | 1)) {
-            return Err(RowProblem::Value { column, value: value.into() });
+            return Err(Error::data(format!("{column} has the value {value}")));
         }
     }
     let mut least = 0;
     for &position in row.masked_lm_positions {
         if position < least || position as usize >= tokens {
-            return Err(RowProblem::Position { position: position as i32, tokens });
+            return Err(Error::data(format!(
+                "masked_lm_positions has {}, which is outside the {tokens} tokens or not ascending",
+                position as i32
+            )));
         }
         least = position + 1;
     }
     match row.input_ids.iter().chain(row.masked_lm_ids).find(|&&id| (id as i32) < 0) {
-        Some(&id) => Err(RowProblem::TokenId { id: id as i32, vocabulary: i32::MAX as usize }),
+        Some(&id) => Err(unknown_token(id as i32, i32::MAX as usize)),
         None => Ok(()),
     }
 }

@@ -1,15 +1,16 @@
 //! Defines the columns of shards and their types.
 
+use std::ops::Range;
+use std::sync::Arc;
+
 use arrow_array::cast::AsArray;
 use arrow_array::types::ArrowPrimitiveType;
 use arrow_array::{Array, ArrayRef, Int32Array, ListArray, RecordBatch};
 use arrow_buffer::{ArrowNativeType, Buffer, OffsetBuffer, ScalarBuffer};
 use arrow_schema::{ArrowError, DataType, Field, FieldRef, Schema, SchemaRef};
-use std::ops::Range;
-use std::sync::Arc;
 
 use crate::config::Columns;
-use crate::error::RowProblem;
+use crate::error::Error;
 
 /// The columns, in order.
 pub(crate) const COLUMNS: [&str; 5] =
@@ -127,7 +128,7 @@ pub(crate) fn first_null(batch: &RecordBatch, names: &[&'static str]) -> Option<
 
 /// Returns the word marks, one for each token, from the column after `columns` other columns; empty if they are not
 /// stored. Nulls are not allowed. The error is the first row without one mark per token.
-pub(crate) fn marks_of(batch: &RecordBatch, columns: usize) -> Result<Vec<bool>, (usize, RowProblem)> {
+pub(crate) fn marks_of(batch: &RecordBatch, columns: usize) -> Result<Vec<bool>, (usize, Error)> {
     let Some(column) = batch.columns().get(columns) else { return Ok(Vec::new()) };
     let lengths = |column: &ArrayRef| column.as_list::<i32>().offsets().lengths().collect::<Vec<_>>();
     let tokens = lengths(batch.column(0));
@@ -137,7 +138,7 @@ pub(crate) fn marks_of(batch: &RecordBatch, columns: usize) -> Result<Vec<bool>,
         Some(row) => {
             let found = marks[row];
             let expected = tokens[row];
-            Err((row, RowProblem::Length { column: MARKS, found, of: "input_ids", expected }))
+            Err((row, Error::data(format!("{found} {MARKS} for {expected} input_ids"))))
         }
     }
 }

@@ -21,7 +21,7 @@ use parquet::file::writer::SerializedFileWriter;
 
 use crate::documents::id_width::Width;
 use crate::documents::tally::Tally;
-use crate::error::{Error, Locate, Result, ShardProblem};
+use crate::error::{Error, Result};
 use crate::instance::pairs::Instance;
 use crate::shard::footer::shard_properties;
 use crate::shard::packed_row::PackedRow;
@@ -235,11 +235,13 @@ fn failed(path: &Path) -> impl FnOnce(ParquetError) -> Error {
     move |source| match source {
         ParquetError::External(inner) => match inner.downcast::<std::io::Error>() {
             Ok(error) => match bert_storage::Error::carried_by(*error) {
-                Ok(carried) => carried.into(),
+                Ok(carried) => carried,
                 Err(error) => Error::io("write", &path)(error),
             },
-            Err(inner) => ShardProblem::Write(ParquetError::External(inner)).located(path).into(),
+            Err(inner) => {
+                Error::failed("cannot write this shard").because(ParquetError::External(inner)).at(path)
+            }
         },
-        source => ShardProblem::Write(source).located(path).into(),
+        source => Error::failed("cannot write this shard").because(source).at(path),
     }
 }

@@ -2,12 +2,10 @@
 
 use std::path::Path;
 
-use bert_storage::{Locate, Located};
 use bert_task_files::{
     DescribedTable, LabelUse, TableLabels, TableOptions, column_names, describe_table, find_split,
 };
-use bert_tasks::{Split, SplitFile, TaskError, TaskProblem};
-use bert_training::Error;
+use bert_tasks::{Error, Split, SplitFile, no_split};
 
 use crate::config::FinetuneConfig;
 
@@ -15,8 +13,8 @@ impl FinetuneConfig {
     /// Returns the file of a split: the named one, or the one in `--data`.
     ///
     /// # Errors
-    /// The errors of [`find_split`]; [`TaskProblem::Io`] when a named file does not exist.
-    pub(crate) fn find_split(&self, split: Split) -> Result<SplitFile, TaskError> {
+    /// The errors of [`find_split`]; when a named file does not exist.
+    pub(crate) fn find_split(&self, split: Split) -> Result<SplitFile, Error> {
         let table = self.data_table();
         let named = match split {
             Split::Train => self.train_file.as_deref().or(table),
@@ -27,10 +25,10 @@ impl FinetuneConfig {
         match (named, &self.data) {
             (Some(path), _) => match path.metadata() {
                 Ok(_) => Ok(SplitFile { path: path.to_owned(), is_sample: false }),
-                Err(source) => Err(TaskProblem::Io(source).located(path).into()),
+                Err(source) => Err(Error::io("read", path)(source)),
             },
             (None, Some(data)) if table.is_none() => find_split(&self.task, data, split),
-            (None, _) => Err(TaskError::NoSuchSplit { task: self.task.clone(), split }),
+            (None, _) => Err(no_split(&self.task, split)),
         }
     }
 
@@ -47,7 +45,7 @@ impl FinetuneConfig {
     /// Returns the columns of a table: `--columns`, or those with the usual names.
     ///
     /// # Errors
-    /// [`Error::Configuration`](bert_inference::Error::Configuration) with the names of the columns.
+    /// When the value of an option is invalid with the names of the columns.
     fn columns_of(&self, train: &Path) -> Result<Vec<String>, Error> {
         if !self.table.columns.is_empty() {
             return Ok(self.table.columns.clone());
@@ -63,7 +61,7 @@ impl FinetuneConfig {
             train.display(),
             if found.is_empty() { "none".to_string() } else { found.join(", ") }
         );
-        Err(Error::configuration("columns", reason))
+        Err(Error::option("columns", reason))
     }
 
     /// Returns the configuration with a table's classes or range filled in, and remarks on its labels; other tasks are
@@ -81,9 +79,8 @@ impl FinetuneConfig {
         let test = match path(Split::Test) {
             Ok(test) => Some(test),
             // A test file is optional, unless it is named.
-            Err(TaskError::NoSuchSplit { .. })
-            | Err(TaskError::File(Located { problem: TaskProblem::MissingSplit { .. }, .. })) => None,
-            Err(error) => return Err(error.into()),
+            Err(error) if error.is_absent() => None,
+            Err(error) => return Err(error),
         };
         let labels = if self.table.regression {
             TableLabels::Scores

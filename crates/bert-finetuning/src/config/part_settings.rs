@@ -17,7 +17,7 @@ impl FinetuneConfig {
     /// Returns the adapter with its defaults filled in, or `None` if the whole model or only the head is trained.
     ///
     /// # Errors
-    /// [`Error::Configuration`](bert_inference::Error::Configuration) naming a flag that conflicts with the others.
+    /// When the value of an option is invalid, naming a flag that conflicts with the others.
     pub(crate) fn adapter_config(&self) -> Result<Option<AdapterConfig>, Error> {
         let adapters = &self.adapters;
         let lora = adapters.adapter == Some(AdapterKind::Lora);
@@ -79,7 +79,7 @@ impl FinetuneConfig {
     /// for other tasks.
     ///
     /// # Errors
-    /// [`Error::Configuration`](bert_inference::Error::Configuration) naming a flag that is wrong or belongs to another task.
+    /// When the value of an option is invalid, naming a flag that is wrong or belongs to another task.
     pub(crate) fn question_settings(&self) -> Result<Option<(WindowSettings, AnswerSettings)>, Error> {
         let spec = self.task.spec();
         let SquadArgs { doc_stride, max_query_length, n_best_size, max_answer_length, .. } = self.squad;
@@ -100,7 +100,7 @@ impl FinetuneConfig {
             "works with --task squad2 only: in squad every question has an answer",
         )?;
         if let Some((flag, reason)) = self.squad.wrong_value() {
-            return Err(Error::configuration(flag, reason));
+            return Err(Error::option(flag, reason));
         }
         let windows = self.squad.windows(self.max_seq_length.unwrap_or(spec.defaults.max_seq_length));
         let answers = self.squad.answers(version_2);
@@ -199,12 +199,8 @@ mod tests {
             ("--adapter pfeiffer --adapter-reduction nan", "adapter-reduction"),
         ];
         for (flags, expected) in cases {
-            match config(flags).resolve() {
-                Err(Error::Inference(bert_inference::Error::Configuration { flag, .. })) => {
-                    assert_eq!(flag, expected, "{flags}")
-                }
-                other => panic!("{flags}: {other:?}"),
-            }
+            let error = config(flags).resolve().unwrap_err();
+            assert_eq!(error.flag(), Some(expected), "{flags}: {error}");
         }
     }
 }

@@ -27,7 +27,7 @@ fn single_value<T: Copy>(flag: &'static str, choices: &Option<Choices<T>>, defau
     match choices.as_ref().map(Choices::values) {
         None => Ok(default),
         Some([value]) => Ok(*value),
-        Some(_) => Err(Error::configuration(flag, "accepts one value only here")),
+        Some(_) => Err(Error::option(flag, "accepts one value only here")),
     }
 }
 
@@ -36,7 +36,7 @@ impl FinetuneConfig {
     /// cell by cell.
     ///
     /// # Errors
-    /// [`Error::Configuration`](bert_inference::Error::Configuration) naming the flag.
+    /// When the value of an option is invalid, naming the flag.
     pub fn resolve(&self) -> Result<Resolved, Error> {
         self.resolve_with(&TuningDefaults::published(self), None)
     }

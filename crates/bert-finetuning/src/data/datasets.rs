@@ -83,7 +83,7 @@ impl<'a, S> Sets<'a, S> {
             match config.find_split(split) {
                 Ok(file) => scored.push((part, read(&file.path, Purpose::Score)?)),
                 // A test file is optional, unless it is named.
-                Err(error) if split == Split::Test && config.test_file.is_some() => return Err(error.into()),
+                Err(error) if split == Split::Test && config.test_file.is_some() => return Err(error),
                 Err(_) => {}
             }
         }
@@ -98,8 +98,8 @@ impl<'a, S> Sets<'a, S> {
     /// Divides the examples of train, compares them with the sets that are scored, and converts all to sets.
     ///
     /// # Errors
-    /// [`Error::Configuration`](bert_inference::Error::Configuration) when the options hold out all examples, or none, when a set is part of the training file, and
-    /// when test is part of dev.
+    /// When the options hold out all examples, or none, when a set is part of the training file, and when test is
+    /// part of dev.
     pub(crate) fn new<T: Texts>(
         setup: Setup<'a>,
         train: Vec<T>,

@@ -190,7 +190,7 @@ impl SharedTexts {
     /// Rejects a part of the other set, unless the user allows it.
     ///
     /// # Errors
-    /// [`Error::Configuration`](bert_inference::Error::Configuration) with the set.
+    /// When the value of an option is invalid with the set.
     pub(crate) fn check(&self, allow_overlap: bool) -> Result<(), Error> {
         let Self { part, compared_with, examples, equal, is_part, .. } = self;
         if !is_part || allow_overlap {
@@ -200,7 +200,7 @@ impl SharedTexts {
             "{equal} of {examples} examples of {part} are in {compared_with} too, so scores on them do not show what the model \
              has learnt. Use other examples, or give this flag to score on them nevertheless"
         );
-        Err(Error::configuration("allow-overlap", reason))
+        Err(Error::option("allow-overlap", reason))
     }
 
     /// Returns a warning about the shared part, if there is one.

@@ -78,7 +78,7 @@ fn save_fused(
         folder.create()?;
         for file in ["adapter.safetensors", "adapter_config.json"] {
             let from = adapter.folder.join(file);
-            let bytes = fs::read(&from).map_err(|e| Error::io(&from, e))?;
+            let bytes = fs::read(&from).map_err(Error::io("read", &from))?;
             folder.write_bytes(file, &bytes)?;
         }
     }
@@ -88,7 +88,7 @@ fn save_fused(
 /// Records in an adapter's folder which encoder it was trained on.
 fn write_encoder_record(output: &OutputFolder, folder: &str, encoder: &Path) -> Result<(), Error> {
     let written = output.sink(folder)(ENCODER, &encoder_record(encoder)?);
-    written.map_err(|source| Error::io(Path::new(ENCODER), source))
+    written.map_err(|source| Error::io("read", Path::new(ENCODER))(source))
 }
 
 /// Measures the attention over the adapters on the examples; `model` must be without autodiff.

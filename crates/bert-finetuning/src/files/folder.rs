@@ -5,8 +5,8 @@ use std::path::Path;
 
 use bert_model::{Architecture, BertConfig, save_pretrained};
 use bert_storage::{Disk, LOCK, OutputLock, StagedFolder, check_writable};
-use bert_training::Error;
 use bert_training::incomplete_output::{Contents, OutputGuard, is_marked, unmark};
+use bert_training::{Error, output_exists};
 
 use crate::setup::Setup;
 
@@ -42,10 +42,10 @@ impl OutputFolder {
         let folder = StagedFolder::new(&Disk, output);
         folder.check_not_in_use()?;
         if folder.has(CONTENTS.last)? {
-            return Err(Error::output_exists(output, "a finished fine-tuning", HINT));
+            return Err(output_exists(output, "a finished fine-tuning", HINT));
         }
         OutputGuard::check_free(&folder, CONTENTS, HINT)?;
-        Ok(check_writable(&Disk, output)?)
+        check_writable(&Disk, output)
     }
 
     /// Removes what a process left in a finished fine-tuning when it was killed right after the report: the marker, and with
@@ -124,6 +124,6 @@ impl OutputFolder {
         setup: Setup<'_>,
     ) -> Result<(), Error> {
         let vocabulary = setup.description().tokenizer_files(&setup.checkpoint.tokenizer, config);
-        Ok(save_pretrained(&mut self.sink(&format!("{prefix}{MODEL}")), model, config, Some(vocabulary))?)
+        save_pretrained(&mut self.sink(&format!("{prefix}{MODEL}")), model, config, Some(vocabulary))
     }
 }

@@ -24,7 +24,7 @@ impl CardOptions {
     /// Checks that both have the form of an identifier.
     ///
     /// # Errors
-    /// [`Error::Configuration`](bert_inference::Error::Configuration).
+    /// When the value of an option is invalid.
     pub fn check(&self) -> Result<(), Error> {
         for (flag, value) in [("language", &self.language), ("license", &self.license)] {
             let valid = |text: &str| {
@@ -32,7 +32,7 @@ impl CardOptions {
             };
             if let Some(value) = value.as_deref().filter(|value| !valid(value)) {
                 let reason = format!("{value:?} is no identifier such as en or apache-2.0");
-                return Err(Error::configuration(flag, reason));
+                return Err(Error::option(flag, reason));
             }
         }
         Ok(())

@@ -44,7 +44,7 @@ impl<'a, M> Classification<'a, M> {
     /// When a file is missing or invalid; the error names the line.
     pub(crate) fn read(setup: Setup<'a>) -> Result<Self, Error> {
         let task = &setup.config.task;
-        let read = |path: &Path, labels, _| Ok(read_examples(task, path, labels)?);
+        let read = |path: &Path, labels, _| read_examples(task, path, labels);
         Ok(Self::from_sets(Sets::read(setup, read, |examples| LabelledExamples::new(examples, setup))?))
     }
 
@@ -68,7 +68,7 @@ impl<'a, M> Classification<'a, M> {
     /// Adds the texts that the scored sets share with other tasks, with remarks on them.
     ///
     /// # Errors
-    /// [`Error::Configuration`](bert_inference::Error::Configuration) when a scored set is part of another set.
+    /// When a scored set is part of another set.
     pub(crate) fn add_shared_texts(&mut self, shared: Vec<SharedTexts>) -> Result<(), Error> {
         shared.iter().try_for_each(|shared| shared.check(self.sets.setup.config.allow_overlap))?;
         self.sets.notes.extend(shared.iter().filter_map(SharedTexts::warning));

@@ -4,14 +4,11 @@ use std::path::Path;
 
 use bert_inference::{EncodedQuestions, StopFlag};
 use bert_model::{BertForQuestionAnswering, Mode, span_loss};
-use bert_storage::{Locate, digest_bytes};
+use bert_storage::digest_bytes;
 use bert_task_files::{ExampleFile, QuestionRules, read_questions};
 use bert_tasks::answer_spans::{AnswerSettings, PredictedAnswer};
 use bert_tasks::squad_metrics::{AnswerRules, QuestionScores, question_scores};
-use bert_tasks::{
-    Kind, Metric, Question, Ratio, Scores, SeedRun, SeedSummary, TaskError, TaskProblem, ratio_interval,
-};
-use bert_training::Error;
+use bert_tasks::{Error, Kind, Metric, Question, Ratio, Scores, SeedRun, SeedSummary, ratio_interval};
 use burn::tensor::Tensor;
 use serde_json::{Map, Value, json};
 
@@ -48,9 +45,10 @@ impl<'a> QuestionAnswering<'a> {
             let skip_misplaced = setup.config.squad.skip_misplaced_answers;
             let file = read_questions(path, QuestionRules { labels, skip_misplaced })?;
             match file.examples.iter().find(|question| question.is_impossible && !version_2) {
-                Some(Question { id, .. }) => {
-                    Err(TaskError::from(TaskProblem::Unanswerable(id.clone()).located(path)).into())
-                }
+                Some(Question { id, .. }) => Err(Error::data(format!(
+                    "question {id} has no answer in its text: this is SQuAD 2.0, use --task squad2"
+                ))
+                .at(path)),
                 None => Ok(file),
             }
         };

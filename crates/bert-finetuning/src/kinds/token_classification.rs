@@ -6,14 +6,12 @@ use std::slice;
 
 use bert_inference::{EncodedSentences, StopFlag};
 use bert_model::{BertConfig, BertForTokenClassification, Mode, token_loss};
-use bert_storage::{Locate, digest_bytes};
+use bert_storage::digest_bytes;
 use bert_task_files::read_sentences;
 use bert_tasks::entities::{EntityCounts, score_entities};
 use bert_tasks::{
-    Metric, Ratio, Scores, SeedRun, SeedSummary, Sentence, TaskError, TaskProblem, is_entity_tag,
-    ratio_interval, tags_of,
+    Error, Metric, Ratio, Scores, SeedRun, SeedSummary, Sentence, is_entity_tag, ratio_interval, tags_of,
 };
-use bert_training::Error;
 use burn::tensor::Tensor;
 
 use crate::data::datasets::{Purpose, Sets};
@@ -228,24 +226,32 @@ impl SentenceSet {
 }
 
 /// Rejects tags that do not form valid entities.
-fn check_scheme(path: &Path, sentences: &[Sentence]) -> Result<(), TaskError> {
+fn check_scheme(path: &Path, sentences: &[Sentence]) -> Result<(), Error> {
     for sentence in sentences {
         if let Some(at) = sentence.tags.iter().position(|tag| !is_entity_tag(tag)) {
-            let problem = TaskProblem::UnknownScheme(sentence.tags[at].clone());
-            return Err(problem.at_line(path, sentence.line + at as u64).into());
+            let problem = Error::data(format!(
+                "the tag {:?} is in no known scheme: a tag is O, or a letter, a hyphen and a type, as in B-PER; the \
+                 letters are B, I, E and S (IOB, IOE, IOBES), L and U (BILOU), M and W (BMEWO)",
+                sentence.tags[at]
+            ));
+            return Err(problem.at_line(path, sentence.line + at as u64));
         }
     }
     Ok(())
 }
 
 /// Rejects tags that do not occur in the training file, because no model could predict them.
-fn check_tags(path: &Path, sentences: &[Sentence], known: &[String]) -> Result<(), TaskError> {
+fn check_tags(path: &Path, sentences: &[Sentence], known: &[String]) -> Result<(), Error> {
     for sentence in sentences {
         if let Some(at) = sentence.tags.iter().position(|tag| !known.contains(tag)) {
             let tag = sentence.tags[at].clone();
             let known = known.to_vec();
             let line = sentence.line + at as u64;
-            return Err(TaskProblem::UnknownTag { tag, known }.at_line(path, line).into());
+            return Err(Error::data(format!(
+                "the tag {tag:?} is not in the training file, which has {}",
+                known.join(", ")
+            ))
+            .at_line(path, line));
         }
     }
     Ok(())

@@ -107,11 +107,11 @@ pub(crate) fn with_adapters(
     let reason = format!("the checkpoint has no {fresh:?}, and an adapter folder cannot store them");
     check(fresh.is_empty(), flag, &reason)?;
     if let Some(adapter) = adapter {
-        return Ok(model.with_adapter(adapter, seed)?);
+        return model.with_adapter(adapter, seed);
     }
     let folders = read_adapters(&config.adapters.fusion)?.into_iter().map(|saved| saved.adapter);
     let folders: Vec<AdapterFolder> = folders.collect();
-    Ok(model.with_fusion(&folders, checkpoint.model_config.attention_probs_dropout_prob, seed)?)
+    model.with_fusion(&folders, checkpoint.model_config.attention_probs_dropout_prob, seed)
 }
 
 /// Support for adapters in the encoder, which only some classifiers have.

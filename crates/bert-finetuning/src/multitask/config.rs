@@ -33,7 +33,7 @@ impl MultitaskConfig {
     /// Rejects options that do not support several tasks.
     ///
     /// # Errors
-    /// [`Error::Configuration`](bert_inference::Error::Configuration) naming the flag.
+    /// When the value of an option is invalid, naming the flag.
     pub fn check(&self) -> Result<(), Error> {
         check(self.temperature.is_finite() && self.temperature >= 1.0, "temperature", "must be at least 1")?;
         for (at, config) in self.tasks.iter().enumerate() {
@@ -42,7 +42,7 @@ impl MultitaskConfig {
                 let names: Vec<String> = tasks.map(|task| task.to_string()).collect();
                 let reason =
                     format!("{} cannot be trained with other tasks; use {}", config.task, names.join(", "));
-                return Err(Error::configuration("tasks", reason));
+                return Err(Error::option("tasks", reason));
             }
             let is_new = self.tasks[..at].iter().all(|other| other.task != config.task);
             check(is_new, "tasks", "must differ from each other")?;

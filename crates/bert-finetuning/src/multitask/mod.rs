@@ -9,10 +9,12 @@ mod config;
 use std::fmt;
 use std::path::Path;
 
+use bert_training::nothing_to_resume;
+
 pub use crate::multitask::config::MultitaskConfig;
 pub use crate::run::task_draw::Sampling;
 use bert_model::{BertConfig, BertForSequenceClassification, BertForSeveralTasks};
-use bert_storage::{Disk, LOCK, Locate, OutputLock, StagedFolder};
+use bert_storage::{Disk, LOCK, OutputLock, StagedFolder};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -36,7 +38,7 @@ use crate::run::training::Training;
 use crate::setup::{BaseCheckpoint, Setup, with_length};
 use bert_inference::json_file::exists;
 use bert_inference::{Resolved, StopFlag};
-use bert_training::{Error, Resume, RunProblem};
+use bert_training::{Error, Resume};
 
 /// A task of a multi-task training: one that classifies or scores a text or a pair.
 type ClassificationTask<'a> = Classification<'a, BertForSequenceClassification>;
@@ -164,7 +166,7 @@ fn shared_with_others(task: &ClassificationTask<'_>, all: &[ClassificationTask<'
 /// Creates and locks the output folder. With `resume` it must exist.
 fn locked_folder(output: &Path, resume: bool) -> Result<(StagedFolder<'static>, OutputLock), Error> {
     if resume && !exists(output)? {
-        return Err(RunProblem::NothingToResume.located(output).into());
+        return Err(nothing_to_resume(output));
     }
     let folder = StagedFolder::new(&Disk, output);
     folder.check_not_in_use()?;

@@ -4,10 +4,9 @@ use std::path::{Path, PathBuf};
 
 use bert_inference::Resolved;
 use bert_inference::json_file::{exists, read_record};
-use bert_storage::Locate;
 use bert_tasks::SeedSummary;
 use bert_training::identity::differences;
-use bert_training::{ChosenDefault, Error, RunProblem};
+use bert_training::{ChosenDefault, Error};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -78,13 +77,13 @@ impl FinetuneReport {
     /// Reads the report in the output folder of a fine-tuning.
     ///
     /// # Errors
-    /// [`RunProblem::NoFinetuning`] when the folder has no report; when the report cannot be read.
+    /// When the folder has no report; when the report cannot be read.
     pub fn read(folder: &Path) -> Result<Self, Error> {
         let path = folder.join("report.json");
         if !exists(&path)? {
-            return Err(RunProblem::NoFinetuning.located(folder).into());
+            return Err(Error::failed("no finished fine-tuning here (no report.json)").at(folder));
         }
-        Ok(read_record(&path)?)
+        read_record(&path)
     }
 
     /// Returns the differences between this report's fine-tuning and a task's present configuration and files; these

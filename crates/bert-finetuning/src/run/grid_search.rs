@@ -5,7 +5,7 @@ use std::path::Path;
 
 use bert_inference::StopFlag;
 use bert_model::BertConfig;
-use bert_training::{Error, ForgettingTest};
+use bert_training::{Error, ForgettingTest, damaged};
 
 use crate::config::grid::{Cell, CellReport, GridReport};
 use crate::events::FinetuneEvent;
@@ -41,8 +41,7 @@ impl<'a, T: FinetuneTask> CellRuns<'a, T> {
     /// Returns the best run's model.
     ///
     /// # Errors
-    /// [`FolderProblem::FileCorrupt`](bert_inference::FolderProblem::FileCorrupt) when an earlier process saved it
-    /// and it is missing now.
+    /// When an earlier process saved it and it is missing now.
     pub(crate) fn model(&self, output: &Path) -> Result<&T::Model, Error> {
         let best = &self.finished[self.best];
         best.model.as_ref().ok_or_else(|| missing_model(output, best.report.seed))
@@ -70,7 +69,7 @@ fn missing_model(output: &Path, seed: u64) -> Error {
     let reason = format!(
         "the model of seed {seed} is missing, although its run is complete; train it again without --resume"
     );
-    Error::corrupt_file(output, reason)
+    damaged(output, reason)
 }
 
 /// A search for the best configuration of a task.
@@ -180,7 +179,8 @@ impl<T: FinetuneTask> GridSearch<'_, T> {
     /// Trains `model` from the seed of `saved` with the cell's settings, or continues from `saved`, and scores it.
     ///
     /// # Errors
-    /// [`Error::NotFinite`], [`Error::Stopped`] after a checkpoint when a stop was requested, and errors of writing one.
+    /// When the loss or gradient is not finite, when a stop is requested after a checkpoint when a stop was
+    /// requested, and errors of writing one.
     fn train_seed(
         &self,
         number: usize,

@@ -23,10 +23,10 @@ use bert_model::{
     Architecture, LoadPolicy, Snapshot, WEIGHTS, load_named_tensors, load_pretrained_weights,
     named_tensors_from_bytes, read_safetensors, to_safetensors_bytes,
 };
-use bert_storage::checksummed_json::{ChecksumError, read_checksummed};
-use bert_storage::{Locate, StagedFolder, digest_bytes};
+use bert_storage::checksummed_json::read_checksummed;
+use bert_storage::{Class, Error, StagedFolder, digest_bytes};
 use bert_training::identity::{RUN, compare, saved};
-use bert_training::{Error, RunProblem, trainer_state};
+use bert_training::{corrupt, damaged, output_exists, stopped, trainer_state};
 use burn::module::Module;
 use burn::tensor::Device;
 use serde::{Deserialize, Serialize};
@@ -101,7 +101,7 @@ pub(crate) fn saved_identity(output: &Path) -> Result<Option<Value>, Error> {
 
 /// Removes the saved runs of an output folder.
 pub(crate) fn remove_saved_runs(output: &StagedFolder<'_>) -> Result<(), Error> {
-    Ok(output.discard(FOLDER, REMOVED)?)
+    output.discard(FOLDER, REMOVED)
 }
 
 /// The start of a fine-tuning, as its folder records it.
@@ -115,8 +115,8 @@ impl<'a> SavedRuns<'a> {
     /// Opens the saved runs in a locked output folder. With `resume`, existing runs are kept.
     ///
     /// # Errors
-    /// [`RunProblem::TuningDiffers`] when the existing runs have another identity; [`RunProblem::OutputExists`] without
-    /// `resume` when a seed has finished or has a checkpoint.
+    /// When the existing runs have another identity; an error without `resume` when a seed has finished or has a
+    /// checkpoint.
     pub(crate) fn open(
         output: StagedFolder<'a>,
         resume: bool,
@@ -133,7 +133,7 @@ impl<'a> SavedRuns<'a> {
         }
         if !resume && folder.names()?.iter().any(|name| name.starts_with("cell-")) {
             let hint = "continue it with --resume, choose another --output, or remove its folder .runs to start again";
-            return Err(Error::output_exists(saved.output.path(), "an unfinished fine-tuning", hint));
+            return Err(output_exists(saved.output.path(), "an unfinished fine-tuning", hint));
         }
         saved.remove()?;
         folder.create()?;
@@ -147,7 +147,7 @@ impl<'a> SavedRuns<'a> {
     /// Returns whether an output folder has saved runs with this identity.
     ///
     /// # Errors
-    /// [`RunProblem::TuningDiffers`] when the saved runs have another identity.
+    /// When the saved runs have another identity.
     pub(crate) fn are_of(
         output: &StagedFolder<'_>,
         identity: &Value,
@@ -157,11 +157,13 @@ impl<'a> SavedRuns<'a> {
         if !folder.has(RUN)? {
             return Ok(false);
         }
-        let environment_changes = compare(folder.path(), identity).map_err(|error| match error {
-            Error::RunDiffers { differences, .. } => {
-                RunProblem::TuningDiffers(differences).located(output.path()).into()
-            }
-            other => other,
+        let environment_changes = compare(folder.path(), identity, |changed| {
+            Error::model(format!(
+                "this folder has an unfinished fine-tuning with another configuration, other weights or other data: {}. \
+                 Finish it with the same flags and --resume, or choose another --output",
+                changed.join("; ")
+            ))
+            .at(output.path())
         })?;
         if !environment_changes.is_empty() {
             on_event(FinetuneEvent::Warning(format!(
@@ -244,7 +246,7 @@ impl SavedRun<'_> {
                 folder: None,
             });
         };
-        let progress = serde_json::from_value(decode(state.run)).map_err(|e| Error::corrupt(&path, e))?;
+        let progress = serde_json::from_value(decode(state.run)).map_err(|e| corrupt(&path, e))?;
         optimizer.restore(
             state.updates,
             &state.fewer_updates,
@@ -260,7 +262,7 @@ impl SavedRun<'_> {
     /// Writes a checkpoint if one is due at the end of an epoch or was requested, and stops if that was requested.
     ///
     /// # Errors
-    /// [`Error::Stopped`]; otherwise as [`CheckpointFolder::write`].
+    /// When a stop is requested; otherwise as [`CheckpointFolder::write`].
     pub(crate) fn pause<M: Module, B: Module>(
         &mut self,
         stop: &StopFlag,
@@ -281,7 +283,7 @@ impl SavedRun<'_> {
             self.last_checkpoint = Instant::now();
         }
         match signal {
-            Some(signal) => Err(Error::Stopped { signal, step }),
+            Some(signal) => Err(stopped(signal, step)),
             None => Ok(()),
         }
     }
@@ -297,19 +299,19 @@ impl SavedRun<'_> {
         if !exists(&path)? {
             return Ok(None);
         }
-        let json = read_checksummed(&path).map_err(|error| match error {
-            ChecksumError::Io(source) => Error::io(&path, source),
-            other => Error::corrupt_file(&path, other),
+        let json = read_checksummed(&path).map_err(|error| match error.class() {
+            Class::Data => damaged(&path, error.text()),
+            _ => error,
         })?;
-        let json = serde_json::from_slice(&json).map_err(|e| Error::corrupt_file(&path, e))?;
+        let json = serde_json::from_slice(&json).map_err(|e| damaged(&path, e))?;
         let saved: FinishedRunFile<BTreeMap<Part, T::Answers>> =
-            serde_json::from_value(decode(json)).map_err(|e| Error::corrupt_file(&path, e))?;
+            serde_json::from_value(decode(json)).map_err(|e| damaged(&path, e))?;
         let best = self.folder.path_of(BEST);
         let mut model = None;
         if exists(&best)? {
-            let bytes = fs::read(&best).map_err(|e| Error::io(&best, e))?;
+            let bytes = fs::read(&best).map_err(Error::io("read", &best))?;
             if digest_bytes(&bytes) != saved.model {
-                return Err(Error::corrupt_file(&best, format!("not the file that {FINISHED} describes")));
+                return Err(damaged(&best, format!("not the file that {FINISHED} describes")));
             }
             let tensors = named_tensors_from_bytes(&bytes, &best)?;
             model = Some(load_named_tensors(shape.clone(), tensors, LoadPolicy::Exact)?.0.valid());

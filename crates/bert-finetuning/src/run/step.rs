@@ -3,7 +3,9 @@
 
 use bert_inference::Resolved;
 use bert_model::Mode;
-use bert_training::{Error, MicroBatchLoss, NotFinite, Optimizer, Schedule, StepId, StepReport, train_step};
+use bert_training::{
+    Error, MicroBatchLoss, NotFinite, Optimizer, Schedule, StepId, StepReport, not_finite, train_step,
+};
 use burn::module::Module;
 
 use crate::config::FinetuneConfig;
@@ -78,10 +80,8 @@ impl<'a> TrainSettings<'a> {
         let rate = self.schedule.learning_rate(done);
         let (model, report) = train_step(model, &mut optimizer, batches, loss, rate, id);
         let step = done + 1;
-        let StepReport { loss, .. } = report.map_err(|NotFinite { report }| {
-            let StepReport { loss, gradient_norm, .. } = report;
-            Error::NotFinite { step, loss, gradient_norm }
-        })?;
+        let StepReport { loss, .. } =
+            report.map_err(|NotFinite { report }| not_finite(step, report.loss, report.gradient_norm))?;
         Ok((TrainState { model, optimizer }, loss))
     }
 }

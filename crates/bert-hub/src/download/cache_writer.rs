@@ -41,15 +41,15 @@ impl Cache<'_> {
         let target = format!("{up}blobs/{digest}");
         // Another version of this file cannot be there, but a link to a file that was removed can.
         if fs::read_link(&link).is_ok_and(|found| found != Path::new(&target)) {
-            fs::remove_file(&link).map_err(io_error("remove", &link))?;
+            fs::remove_file(&link).map_err(Error::io("remove", &link))?;
         }
         match symlink(Path::new(&target), &link) {
             Err(_) if link.is_file() => Ok(()),
             Err(_) => {
                 // Under the lock of the file.
                 let copy = link.with_added_extension("incomplete");
-                fs::copy(self.blob(digest), &copy).map_err(io_error("write", &copy))?;
-                fs::rename(&copy, &link).map_err(io_error("rename", &copy))
+                fs::copy(self.blob(digest), &copy).map_err(Error::io("write", &copy))?;
+                fs::rename(&copy, &link).map_err(Error::io("rename", &copy))
             }
             Ok(()) => Ok(()),
         }
@@ -70,7 +70,7 @@ fn symlink(_: &Path, _: &Path) -> std::io::Result<()> {
 /// Creates the folder of a file.
 pub(super) fn create_parent(path: &Path) -> Result<(), Error> {
     let folder = path.parent().unwrap_or(path);
-    fs::create_dir_all(folder).map_err(io_error("create", folder))
+    fs::create_dir_all(folder).map_err(Error::io("create", folder))
 }
 
 /// Writes a record as a whole. A cache that may only be read stays without it: the Hub is asked again next time.
@@ -80,16 +80,11 @@ fn record(path: &Path, text: &str) -> Result<(), Error> {
         Ok(())
     });
     match written {
-        Err(Error::Storage(bert_storage::Error::Io { source, .. })) if is_read_only(&source) => Ok(()),
+        Err(error) if error.cause().is_some_and(is_read_only) => Ok(()),
         written => written,
     }
 }
 
 fn is_read_only(error: &std::io::Error) -> bool {
     matches!(error.kind(), ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem)
-}
-
-/// Returns a function that adds an operation and a path to an error of the system.
-pub(super) fn io_error(action: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> Error {
-    move |source| bert_storage::Error::io(action, path)(source).into()
 }

@@ -9,7 +9,7 @@ use ureq::tls::{Certificate, RootCerts, TlsConfig};
 use ureq::{Agent, Body, Proxy};
 
 use crate::download::address::{escaped, joined, origin, without_query};
-use crate::error::{Error, no_folder};
+use crate::error::{Class, Error, Unavailable, content, no_folder};
 use crate::event::Event;
 use crate::name::{Name, is_commit, is_hex};
 use crate::settings::Settings;
@@ -224,7 +224,7 @@ impl<'a> Client<'a> {
         let is_data = self.name.is_data;
         let noun = noun(is_data);
         let name = self.name.to_string();
-        let refused = |reason| Err(Error::Refused { is_data, name: name.clone(), reason }.into());
+        let refused = |reason| Err(Error::new(content(is_data), format!("{name}: {reason}")).into());
         match (status.as_u16(), is_hub) {
             (200..=299 | 416, _) => Ok(()),
             (401 | 403, true) if code == "GatedRepo" => refused(format!(
@@ -245,7 +245,13 @@ impl<'a> Client<'a> {
                     _ => "",
                 };
                 let what = format!("{part}{noun}");
-                Err(Error::NotFound { is_data, name, what, endpoint: endpoint.clone() }.into())
+                {
+                    let text = format!(
+                        "{name}: {}{endpoint} has no such {what}; check the name and the revision",
+                        no_folder(is_data)
+                    );
+                    Err(Error::new(content(is_data), text).into())
+                }
             }
             (408 | 425 | 429 | 500..=599, _) | (401 | 403, false) => {
                 let header = |name| headers.get(name).and_then(|value| value.to_str().ok());
@@ -317,7 +323,13 @@ impl<'a> Client<'a> {
             let pause = (self.settings.timeout / 10 * 2_u32.pow(failed - 1)).max(asked.unwrap_or_default());
             if failed >= tries || pause > LONGEST_PAUSE {
                 let Name { is_data, .. } = *self.name;
-                return Err(Error::Unavailable { is_data, name: self.name.to_string(), url, reason });
+                let cause = Unavailable { url, reason };
+                let text = format!(
+                    "{}: {}{cause}. Try again later, or give a folder",
+                    self.name,
+                    no_folder(is_data)
+                );
+                return Err(Error::new(Class::Later, text).because(cause));
             }
             on_event(Event::Note(format!(
                 "cannot get {url}: {reason}; tried again after {:.1} s",

@@ -8,7 +8,7 @@ use ureq::http::HeaderMap;
 
 use crate::download::address::{escaped, next_page, without_query};
 use crate::download::client::{Client, Failure, RemoteFile, TRIES, temporary};
-use crate::error::Error;
+use crate::error::{Error, content};
 use crate::event::Event;
 use crate::name::Name;
 
@@ -21,7 +21,7 @@ const SHOWN: usize = 10;
 /// that begins with a dot are left out, unless a part of the name does.
 ///
 /// # Errors
-/// [`Error::Unusable`] if there are none; the errors of the requests.
+/// If there are none; the errors of the requests.
 pub(super) fn files_of_name(
     client: &Client<'_>,
     name: &Name,
@@ -29,7 +29,7 @@ pub(super) fn files_of_name(
     on_event: &mut dyn FnMut(Event),
 ) -> Result<Vec<RemoteFile>, Error> {
     let Name { is_data, path, .. } = name;
-    let unusable = |reason| Error::Unusable { is_data: *is_data, name: name.to_string(), reason };
+    let unusable = |reason| Error::new(content(*is_data), format!("{name}: {reason}"));
     let folder = name.folder();
     let in_folder = path[folder.len()..].trim_start_matches('/');
     let is_deep = path.is_empty() || in_folder.contains('/') || in_folder.contains("**");
@@ -97,7 +97,7 @@ fn tree(
         url = format!("{}?{query}", without_query(&at));
     }
     let reason = format!("the list of the files begins again, or has more than {PAGES} pages");
-    Err(Error::Unusable { is_data: true, name: url, reason })
+    Err(Error::data(format!("{url}: {reason}")))
 }
 
 /// Asks for a page of the files and folders; returns its last address and its headers, too.

@@ -10,14 +10,15 @@ use std::io::{Seek, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use bert_storage::Class;
 use sha1::Sha1;
 use sha2::{Digest, Sha256};
 
 use crate::cache::Cache;
-use crate::download::cache_writer::{create_parent, io_error};
+use crate::download::cache_writer::create_parent;
 use crate::download::client::{Answer, Client, Failure, RemoteFile, TRIES, Version, temporary};
 use crate::download::listing::files_of_name;
-use crate::error::Error;
+use crate::error::{Error, content};
 use crate::event::Event;
 use crate::files::needed_files;
 use crate::name::Name;
@@ -77,7 +78,7 @@ pub(crate) fn download(
 /// Returns the names of the files of a model to download.
 fn needed_of_model(name: &Name, files: &[String]) -> Result<Vec<String>, Error> {
     let names: Vec<&str> = files.iter().map(String::as_str).collect();
-    let unusable = |reason| Error::Unusable { is_data: name.is_data, name: name.to_string(), reason };
+    let unusable = |reason| Error::new(content(name.is_data), format!("{name}: {reason}"));
     Ok(needed_files(&names).map_err(unusable)?.into_iter().map(str::to_string).collect())
 }
 
@@ -107,7 +108,7 @@ impl Download<'_> {
         // Another process may have downloaded it in the meantime.
         if !fs::metadata(&blob).is_ok_and(|found| found.len() == file.size) {
             self.fetch_part(file, &part, on_event)?;
-            fs::rename(&part, &blob).map_err(io_error("rename", &part))?;
+            fs::rename(&part, &blob).map_err(Error::io("rename", &part))?;
         }
         self.before += file.size;
         on_event(Event::Progress { done: self.before, total: self.total });
@@ -126,13 +127,13 @@ impl Download<'_> {
             .append(true)
             .create(true)
             .open(path)
-            .map_err(io_error("open", path))?;
-        let length = |part: &File| part.metadata().map(|data| data.len()).map_err(io_error("read", path));
+            .map_err(Error::io("open", path))?;
+        let length = |part: &File| part.metadata().map(|data| data.len()).map_err(Error::io("read", path));
         let mut is_whole = false;
         loop {
             // An earlier attempt of any length that cannot be continued is dropped.
             if length(&part)? > file.size {
-                part.set_len(0).map_err(io_error("write", path))?;
+                part.set_len(0).map_err(Error::io("write", path))?;
             }
             is_whole |= length(&part)? == 0;
             while length(&part)? < file.size {
@@ -143,19 +144,19 @@ impl Download<'_> {
                     got.map_err(|failure| (failure, grown >= PROGRESS_BYTES))
                 })?;
             }
-            let found = digest(&mut part, file).map_err(io_error("read", path))?;
+            let found = digest(&mut part, file).map_err(Error::io("read", path))?;
             if found == file.digest {
-                return part.sync_all().map_err(io_error("write", path));
+                return part.sync_all().map_err(Error::io("write", path));
             }
-            part.set_len(0).map_err(io_error("write", path))?;
+            part.set_len(0).map_err(Error::io("write", path))?;
             if is_whole {
-                return Err(Error::Damaged {
-                    is_data: self.name.is_data,
-                    name: self.name.to_string(),
-                    file: file.name.clone(),
-                    found,
-                    expected: file.digest.clone(),
-                });
+                return Err(Error::new(
+                    content(self.name.is_data),
+                    format!(
+                        "{}: {} is damaged: its digest is {found}, and the Hub states {}; nothing was kept",
+                        self.name, file.name, file.digest
+                    ),
+                ));
             }
         }
     }
@@ -172,7 +173,7 @@ impl Download<'_> {
         let mut answer = self.client.get(self.commit, &file.name, from)?;
         if from > 0 && !continues(&answer, from) {
             // The server has sent the whole file, or nothing.
-            part.set_len(0).map_err(io_error("write", path))?;
+            part.set_len(0).map_err(Error::io("write", path))?;
             from = 0;
             if answer.status.as_u16() != 200 {
                 return Err(temporary(
@@ -183,7 +184,7 @@ impl Download<'_> {
         }
         let mut at = from;
         self.client.read(&mut answer, file.size - from, &mut |bytes| {
-            part.write_all(bytes).map_err(io_error("write", path))?;
+            part.write_all(bytes).map_err(Error::io("write", path))?;
             at += bytes.len() as u64;
             on_event(Event::Progress { done: self.before + at, total: self.total });
             Ok(())
@@ -230,7 +231,7 @@ fn lock(
         .create(true)
         .truncate(false)
         .open(path)
-        .map_err(io_error("open", path))?;
+        .map_err(Error::io("open", path))?;
     let length = || fs::metadata(part).map_or(0, |found| found.len());
     let mut known = length();
     let mut since = Instant::now();
@@ -250,7 +251,13 @@ fn lock(
             since = Instant::now();
         }
         if since.elapsed() > timeout * LOCK_TIMEOUTS {
-            return Err(Error::Locked(path.clone()));
+            return Err(Error::new(
+                Class::Later,
+                format!(
+                    "another process has locked {} and downloads nothing; end it, or set HF_HOME to another folder",
+                    (path.clone()).display()
+                ),
+            ));
         }
         std::thread::sleep(LOCK_PAUSE);
     }

@@ -82,8 +82,8 @@ impl Attention {
     /// [`crate::model_dir::model_folder::resolve_tuned_folder`]) for a text or pair.
     ///
     /// # Errors
-    /// [`Error::Configuration`] when the model lacks a layer or a head, or an encoder is given for a model that has one;
-    /// when the folder cannot be read, or its vocabulary and its model do not fit.
+    /// When the model lacks a layer or a head, or an encoder is given for a model that has one; when the folder
+    /// cannot be read, or its vocabulary and its model do not fit.
     pub fn from_model<'a>(
         folder: &Path,
         text: impl Into<InputText<'a>>,
@@ -229,7 +229,7 @@ fn chosen_layers(layers: &[i32], count: usize) -> Result<Vec<usize>, Error> {
 fn chosen_heads(heads: &[usize], count: usize) -> Result<Vec<usize>, Error> {
     if let Some(head) = heads.iter().find(|head| **head >= count) {
         let reason = format!("the model has no head {head}; the heads of a layer are 0 to {}", count - 1);
-        return Err(Error::Configuration { flag: "heads", reason });
+        return Err(Error::option("heads", reason));
     }
     Ok(if heads.is_empty() { (0..count).collect() } else { heads.to_vec() })
 }

@@ -26,9 +26,11 @@ pub fn float_vector(values: Vec<f32>, device: &Device) -> Tensor<1> {
 /// Returns the elements of a tensor in row-major order.
 ///
 /// # Errors
-/// [`Error::DeviceFailed`] when the device has not computed them.
+/// When the device has not computed them.
 pub fn read<const D: usize>(tensor: Tensor<D>) -> Result<Vec<f32>, Error> {
-    let data = tensor.try_into_data_as::<f32>().map_err(|error| Error::DeviceFailed(error.to_string()))?;
+    let data = tensor
+        .try_into_data_as::<f32>()
+        .map_err(|error| Error::failed(format!("the device failed: {error}")))?;
     Ok(data.try_into_vec().expect("converted to f32"))
 }
 

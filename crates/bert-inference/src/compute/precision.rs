@@ -55,15 +55,14 @@ impl PrecisionChoice {
     /// Rejects bf16 where it cannot be faster than f32.
     ///
     /// # Errors
-    /// [`Error::Configuration`] that names the flag.
+    /// When the value of an option is invalid that names the flag.
     pub fn check(self, device: DeviceName, kernels: KernelChoice) -> Result<(), Error> {
         let available = match (self, device) {
             (Self::Bf16, DeviceName::Wgpu(_)) => has_bf16(&device.open()?),
             _ => has_bf16_instructions(),
         };
-        refusal(self, device, kernels, available).map_or(Ok(()), |reason| {
-            Err(Error::Configuration { flag: "precision", reason: reason.to_string() })
-        })
+        refusal(self, device, kernels, available)
+            .map_or(Ok(()), |reason| Err(Error::option("precision", reason.to_string())))
     }
 
     /// Returns a warning if this precision is slower than f32: times one product of the model's feed-forward network in

@@ -4,6 +4,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, AtomicU8, Ordering};
 
+use bert_storage::Class;
+
 use crate::error::Error;
 
 /// A flag with the signal that requested a stop. It is cheap to clone; all clones share one state.
@@ -35,9 +37,10 @@ impl StopFlag {
     /// Fails if a stop was requested.
     ///
     /// # Errors
-    /// [`Error::Stopped`].
+    /// [`Class::Stopped`].
     pub fn check(&self) -> Result<(), Error> {
-        self.requested().map_or(Ok(()), |signal| Err(Error::Stopped { signal }))
+        let stopped = |signal| Error::new(Class::Stopped(signal), format!("stopped by signal {signal}"));
+        self.requested().map_or(Ok(()), |signal| Err(stopped(signal)))
     }
 
     /// Requests a checkpoint after the current step, without a stop.

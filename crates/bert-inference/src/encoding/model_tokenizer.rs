@@ -10,7 +10,7 @@ use bert_tasks::{EncodedPair, InputText, SpecialIds, encode_pair};
 use bert_tokenization::{PartialSettings, Tokenizer, TokenizerFiles, TokenizerSettings, Vocabulary};
 use serde_json::Value;
 
-use crate::error::Error;
+use crate::error::{Error, mismatch};
 
 /// A tokenizer with its vocabulary.
 pub struct ModelTokenizer {
@@ -91,7 +91,7 @@ impl ModelTokenizer {
     /// the vocabulary's. A `pad_token_id` of 0 passes: it is also the default of `transformers`, and padding is masked.
     ///
     /// # Errors
-    /// [`Error::Mismatch`].
+    /// When the inputs do not match.
     pub fn check_fits(&self, model: &BertConfig) -> Result<(), Error> {
         let known = model.vocab_size;
         let size = self.vocabulary.len();
@@ -99,7 +99,7 @@ impl ModelTokenizer {
         if size > known {
             let difference =
                 format!("the model has embeddings of {known} tokens, but {file} has {size} tokens");
-            return Err(Error::Mismatch(vec![difference]));
+            return Err(mismatch(vec![difference]));
         }
         let other = |key| model.extra.get(key).and_then(Value::as_u64);
         let stated = [
@@ -115,7 +115,7 @@ impl ModelTokenizer {
             Some(format!("`{key}` of config.json is {stated}, but {token} has the id {id} in {file}"))
         });
         let differences: Vec<String> = differences.collect();
-        if differences.is_empty() { Ok(()) } else { Err(Error::Mismatch(differences)) }
+        if differences.is_empty() { Ok(()) } else { Err(mismatch(differences)) }
     }
 
     /// Encodes `[CLS] text [SEP]`, or a pair.
@@ -137,11 +137,11 @@ impl ModelTokenizer {
 /// Checks that a model has a second segment if inputs are pairs of texts.
 ///
 /// # Errors
-/// [`Error::Mismatch`].
+/// When the inputs do not match.
 pub fn check_segments(model: &BertConfig, has_pairs: bool) -> Result<(), Error> {
     if has_pairs && model.type_vocab_size < 2 {
         let difference = "the model has one segment (type_vocab_size 1), but pairs of texts need two";
-        return Err(Error::Mismatch(vec![difference.to_string()]));
+        return Err(mismatch(vec![difference.to_string()]));
     }
     Ok(())
 }

@@ -66,7 +66,7 @@ impl EncodedQuestions {
     /// Returns the answer to every question; `questions` must be the ones that were tokenized.
     ///
     /// # Errors
-    /// [`Error::Stopped`] when a stop is requested before the last batch; [`Error::DeviceFailed`].
+    /// When a stop is requested before the last batch; when the device fails.
     pub fn answers(
         &self,
         questions: &[Question],

@@ -96,7 +96,7 @@ impl EncodedSentences {
     /// Returns the most probable tag of every word in every sentence, named as in the model's outputs.
     ///
     /// # Errors
-    /// [`Error::Stopped`] when a stop is requested before the last batch; [`Error::DeviceFailed`].
+    /// When a stop is requested before the last batch; when the device fails.
     pub fn tags(
         &self,
         sentences: &[Sentence],

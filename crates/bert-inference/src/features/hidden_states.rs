@@ -15,7 +15,7 @@ use serde::Serialize;
 use crate::compute::host_tensors::read;
 use crate::encoding::examples::Features;
 use crate::encoding::model_tokenizer::{ModelTokenizer, check_segments};
-use crate::error::Error;
+use crate::error::{Error, results_not_written};
 use crate::model_dir::description::{DefaultLength, EncodingLength, ModelDescription, Pooling};
 use crate::model_dir::json_file::write_line;
 use crate::model_dir::loaded_model::{LoadedModel, line_of, load_encoder, no_layer};
@@ -92,7 +92,7 @@ impl Extractor {
     /// reference's 128.
     ///
     /// # Errors
-    /// [`Error::Mismatch`] when the model has too few positions; when the folder cannot be read.
+    /// When the model has too few positions; when the folder cannot be read.
     pub fn open(folder: &Path, options: ModelOptions<'_>) -> Result<Self, Error> {
         let device = options.device.open()?;
         let LoadedModel { model, files } = load_encoder(folder, options, &device)?;
@@ -106,7 +106,7 @@ impl Extractor {
     /// a smaller model.
     ///
     /// # Errors
-    /// [`Error::Configuration`] when the model lacks a layer.
+    /// When the model lacks a layer.
     pub fn with_layers(self, layers: &[i32]) -> Result<Self, Error> {
         let count = self.config.num_hidden_layers as i32;
         let last: Vec<i32> = (1..=count.min(DEFAULT_LAYERS)).map(|layer| -layer).collect();
@@ -133,7 +133,7 @@ impl Extractor {
     /// Returns one vector per text and layer as the folder of a model of sentences requires.
     ///
     /// # Errors
-    /// [`Error::Configuration`] when the folder names no way of pooling, or has modules or a prompt that cannot be computed.
+    /// When the folder names no way of pooling, or has modules or a prompt that cannot be computed.
     pub fn with_own_pooling(self) -> Result<Self, Error> {
         let pooling = self.description.pooling_of_texts()?;
         let normalize = self.description.normalize;
@@ -143,7 +143,7 @@ impl Extractor {
     /// Returns one vector per text and layer: as the folder of a model of sentences requires, the mean for other models.
     ///
     /// # Errors
-    /// [`Error::Configuration`] when the folder has modules that cannot be computed.
+    /// When the folder has modules that cannot be computed.
     pub fn with_sentence_pooling(self) -> Result<Self, Error> {
         let is_stated = self.description.pooling.is_some() || !self.description.other_modules.is_empty();
         if is_stated { self.with_own_pooling() } else { Ok(self.with_pooling(Pooling::Mean)) }
@@ -157,15 +157,15 @@ impl Extractor {
     /// Passes the features of every text of a source to `each`, in order and in windows. Returns the counts of the texts that were cut.
     ///
     /// # Errors
-    /// Invalid input, with its line; the errors of `each`; [`Error::Mismatch`] for a pair if the model has one segment.
+    /// Invalid input, with its line; the errors of `each`; an error for a pair if the model has one segment.
     pub fn each_line<E: From<Error>>(
         &self,
         lines: &dyn TextSource,
         mut each: impl FnMut(&[LineFeatures]) -> Result<(), E>,
     ) -> Result<Truncation, E> {
         let mut truncation = Truncation::default();
-        for window in lines.windows(None, WINDOW).map_err(Error::from)? {
-            let window = window.map_err(Error::from)?;
+        for window in lines.windows(None, WINDOW)? {
+            let window = window?;
             each(&self.hidden_states(&window.examples, &mut truncation)?)?;
         }
         Ok(truncation)
@@ -175,7 +175,7 @@ impl Extractor {
     /// texts at a time.
     ///
     /// # Errors
-    /// [`Error::Mismatch`] for a pair if the model has one segment; [`Error::DeviceFailed`].
+    /// An error for a pair if the model has one segment; when the device fails.
     pub fn encode<'a, T: Into<InputText<'a>> + Copy>(&self, texts: &[T]) -> Result<Vec<LineFeatures>, Error> {
         let example = |(index, &text): (usize, &T)| {
             let InputText { first, second } = text.into();
@@ -259,7 +259,7 @@ struct PooledLine {
 /// a line is `{"linex_index": 0, "layers": [{"index": -1, "values": [...]}, ...]}`.
 ///
 /// # Errors
-/// The errors of [`Extractor::each_line`]; [`Error::Results`].
+/// The errors of [`Extractor::each_line`]; [`results_not_written`].
 pub fn write_json_lines(
     extractor: &Extractor,
     lines: &dyn TextSource,
@@ -272,7 +272,7 @@ pub fn write_json_lines(
                 None => write_line(out, &json(extractor, line))?,
             }
         }
-        out.flush().map_err(Error::Results)
+        out.flush().map_err(results_not_written)
     })
 }
 

@@ -75,7 +75,7 @@ impl NeighbourSearch {
         let candidates = Embeddings::from_texts(&extractor, texts)?;
         if candidates.labels.is_empty() {
             let reason = format!("{} has no line with a word", texts.name().display());
-            return Err(Error::Configuration { flag: "input", reason });
+            return Err(Error::option("input", reason));
         }
         Ok(Self { candidates, queries: Queries::Texts(extractor) })
     }
@@ -83,7 +83,7 @@ impl NeighbourSearch {
     /// Returns the `count` candidates nearest to a query. A word is not its own neighbour.
     ///
     /// # Errors
-    /// [`Error::Configuration`] for a query without a known word piece.
+    /// An error for a query without a known word piece.
     pub fn nearest(&self, query: &str, count: usize) -> Result<Neighbours, Error> {
         let Query { vector, pieces, own } = self.encode(query)?;
         let label = |at: usize| &self.candidates.labels[at];
@@ -103,7 +103,7 @@ impl NeighbourSearch {
                 let ids = tokenizer.ids(query);
                 if ids.is_empty() || ids.contains(&tokenizer.vocabulary.unk_id()) {
                     let reason = format!("the pieces of the vocabulary cannot spell {query:?}");
-                    return Err(Error::Configuration { flag: "QUERY", reason });
+                    return Err(Error::option("QUERY", reason));
                 }
                 let sum = |at: usize| ids.iter().map(|id| table.vector(*id as usize)[at]).sum::<f32>();
                 let vector = (0..table.dimensions).map(|at| sum(at) / ids.len() as f32).collect();

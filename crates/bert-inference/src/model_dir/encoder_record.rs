@@ -3,10 +3,10 @@
 use std::path::Path;
 
 use bert_model::find_weights;
-use bert_storage::{Locate, digest_bytes, digest_file};
+use bert_storage::{digest_bytes, digest_file};
 use serde_json::{Map, Value, json};
 
-use crate::error::{Error, FolderProblem};
+use crate::error::Error;
 use crate::model_dir::json_file::{exists, read_json};
 
 /// Name of the file.
@@ -40,7 +40,7 @@ pub fn weights_digest(folder: &Path) -> Result<String, Error> {
 /// Rejects weights other than those that an adapter was trained on, if its folder records them.
 ///
 /// # Errors
-/// [`FolderProblem::OtherEncoder`]; when a file cannot be read.
+/// When the encoder's weights differ from the weights that the adapter was trained on; when a file cannot be read.
 pub(crate) fn check_recorded_encoder(adapter: &Path, encoder: &Path) -> Result<(), Error> {
     let path = adapter.join(ENCODER);
     if !exists(&path)? {
@@ -52,7 +52,12 @@ pub(crate) fn check_recorded_encoder(adapter: &Path, encoder: &Path) -> Result<(
         file["blake3"].is_string() && found.get(name).is_some_and(|found| found != file)
     };
     if recorded.as_object().is_some_and(|recorded| recorded.iter().any(is_other)) {
-        Err(FolderProblem::OtherEncoder(encoder.into()).located(adapter).into())
+        Err(Error::model(format!(
+            "the adapter was trained on other weights than those in {}; give the folder of its encoder with \
+             --encoder",
+            encoder.display()
+        ))
+        .at(adapter))
     } else {
         Ok(())
     }

@@ -7,38 +7,37 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::error::Error;
+use crate::error::{Error, damaged, results_not_written};
 
 /// Reads a JSON file.
 pub fn read_json(path: &Path) -> Result<Value, Error> {
-    let text = std::fs::read(path).map_err(|e| Error::io(path, e))?;
-    serde_json::from_slice(&text).map_err(|e| Error::corrupt_file(path, e))
+    let text = std::fs::read(path).map_err(Error::io("read", path))?;
+    serde_json::from_slice(&text).map_err(|e| damaged(path, e))
 }
 
 /// Reads a record from a JSON file.
 ///
 /// # Errors
-/// [`Error::Io`] when the file cannot be read; an error with its path and the field when it is corrupt.
+/// When the file cannot be read; an error with its path and the field when it is corrupt.
 pub fn read_record<T: DeserializeOwned>(path: &Path) -> Result<T, Error> {
-    serde_json::from_value(read_json(path)?).map_err(|error| Error::corrupt_file(path, error))
+    serde_json::from_value(read_json(path)?).map_err(|error| damaged(path, error))
 }
 
 /// Writes a line of JSON Lines.
 pub(crate) fn write_line(out: &mut dyn Write, line: &impl Serialize) -> Result<(), Error> {
-    serde_json::to_writer(&mut *out, line).map_err(|error| Error::Results(error.into()))?;
-    out.write_all(b"\n").map_err(Error::Results)
+    serde_json::to_writer(&mut *out, line).map_err(|error| results_not_written(error.into()))?;
+    out.write_all(b"\n").map_err(results_not_written)
 }
 
 /// Returns whether a path exists. Links are followed.
 ///
 /// # Errors
-/// [`Error::Io`] when the system returns another error than "not found", such as a missing permission or a loop of
-/// links.
+/// When the system returns another error than "not found", such as a missing permission or a loop of links.
 pub fn exists(path: &Path) -> Result<bool, Error> {
     match std::fs::metadata(path) {
         Ok(_) => Ok(true),
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(false),
-        Err(error) => Err(Error::io(path, error)),
+        Err(error) => Err(Error::io("read", path)(error)),
     }
 }
 

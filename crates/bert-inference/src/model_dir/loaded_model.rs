@@ -9,12 +9,11 @@ use bert_model::{
     is_adapter_folder, is_fusion_folder, load_named_tensors, load_pretrained, read_adapter, read_fusion,
     read_pretrained_config, read_pretrained_tensors,
 };
-use bert_storage::Locate;
 use bert_tasks::Example;
 use burn::tensor::Device;
 
 use crate::encoding::model_tokenizer::ModelTokenizer;
-use crate::error::{Error, FolderProblem};
+use crate::error::{Error, no_head};
 use crate::model_dir::builtin_model;
 use crate::model_dir::description::{DefaultLength, EncodingLength, ModelDescription};
 use crate::model_dir::encoder_record::check_recorded_encoder;
@@ -76,15 +75,14 @@ pub fn load_encoder(
 pub(crate) fn no_layer(layer: i32, count: i32) -> Error {
     let reason =
         format!("the model has no layer {layer}; its layers are 0 to {}, or -{count} to -1", count - 1);
-    Error::Configuration { flag: "layers", reason }
+    Error::option("layers", reason)
 }
 
 /// Returns a configuration with the number of outputs of the head in the weights. A model of choices keeps its number: it
 /// has one output for each choice.
 ///
 /// # Errors
-/// [`bert_model::Error::Config`] when the configuration states another number than the default; `transformers` does not
-/// load such a folder.
+/// When the configuration states another number than the default; `transformers` does not load such a folder.
 pub fn with_outputs(folder: &Path, config: BertConfig, tensors: &NamedTensors) -> Result<BertConfig, Error> {
     let heads = ["classifier.weight", "head.classifier.weight", "qa_outputs.weight"];
     let outputs = heads.iter().find_map(|name| tensors.get(*name)?.0.first().copied());
@@ -93,7 +91,7 @@ pub fn with_outputs(folder: &Path, config: BertConfig, tensors: &NamedTensors) -
     let named = config.num_labels;
     if outputs != named && (config.id2label.is_some() || named != 2) {
         let reason = format!("names {named} labels, but the head in the weights has {outputs} outputs");
-        return Err(bert_model::Error::Config { key: "id2label".into(), reason }.into());
+        return Err(bert_model::config_key("id2label", reason));
     }
     Ok(BertConfig { num_labels: outputs, ..config })
 }
@@ -157,10 +155,7 @@ pub(crate) fn line_of(example: &Example) -> u64 {
 /// Rejects an encoder for a model that includes its own.
 pub(crate) fn check_encoder(folder: &Path, encoder: Option<&Path>) -> Result<(), Error> {
     if encoder.is_some() && !is_adapter_folder(folder) {
-        Err(Error::Configuration {
-            flag: "encoder",
-            reason: "works with an adapter folder only; this model has its own encoder".into(),
-        })
+        Err(Error::option("encoder", "works with an adapter folder only; this model has its own encoder"))
     } else {
         Ok(())
     }
@@ -169,7 +164,7 @@ pub(crate) fn check_encoder(folder: &Path, encoder: Option<&Path>) -> Result<(),
 /// Loads the model of an adapter's folder; the encoder is `encoder`, else the one that the folder names.
 ///
 /// # Errors
-/// [`FolderProblem::NoEncoder`] when the encoder is missing; when either cannot be read, or they do not fit.
+/// When the encoder is missing; when either cannot be read, or they do not fit.
 pub(crate) fn load_adapted(
     folder: &Path,
     encoder: Option<&Path>,
@@ -220,8 +215,8 @@ impl AdapterBase<'_> {
     /// classifier's weights come from the encoder unless the adapter has its own.
     ///
     /// # Errors
-    /// [`FolderProblem::NoHead`] when neither has a classifier, or the encoder has no pooler;
-    /// [`FolderProblem::NoEncoder`] and [`FolderProblem::OtherEncoder`].
+    /// When neither has a classifier, or the encoder has no pooler; when the encoder of an adapter is missing or not
+    /// recorded and when the encoder's weights differ from the weights that the adapter was trained on.
     fn load(
         self,
         compute: impl FnOnce(&ModelDescription) -> Result<Compute, Error>,
@@ -251,18 +246,23 @@ impl AdapterBase<'_> {
         if !has_classifier && is_missing("classifier.") {
             let hint = "the adapter was saved without its classifier, and its encoder has none: save the adapter with \
                         its head";
-            return Err(FolderProblem::NoHead { head: "classifier", hint }.located(folder).into());
+            return Err(no_head("classifier", hint).at(folder));
         }
         if is_missing("pooler.") {
             let hint = "the adapter was trained on an encoder that has one; give that encoder with --encoder";
-            return Err(FolderProblem::NoHead { head: "pooler", hint }.located(&encoder).into());
+            return Err(Error::model(format!("the model has no pooler; {hint}")).absent().at(&encoder));
         }
         Ok(LoadedModel { model, files: ModelFiles { config, tokenizer, description } })
     }
 
     /// Returns the encoder's folder: the one that the user names, else the one that the adapter's folder names.
     fn find_encoder(&self) -> Result<PathBuf, Error> {
-        let no_encoder = |base: String| Error::from(FolderProblem::NoEncoder(base).located(self.folder));
+        let no_encoder = |base: String| {
+            Error::model(format!(
+                "an adapter whose encoder is {base}; give the checkpoint that it was trained on with --encoder"
+            ))
+            .at(self.folder)
+        };
         let path = match (self.encoder, self.recorded) {
             (Some(encoder), _) => encoder,
             (None, Some(base))
@@ -276,7 +276,7 @@ impl AdapterBase<'_> {
             (None, None) => return Err(no_encoder("not named in the folder".to_string())),
         };
         let encoder = resolve_model_folder(path, &mut |_| {}).map_err(|error| match error {
-            Error::Hub(error) if self.encoder.is_none() => no_encoder(format!("not there ({error})")),
+            error if self.encoder.is_none() && !path.is_dir() => no_encoder(format!("not there ({error})")),
             error => error,
         })?;
         // An encoder named by the user is not checked: the same weights may be stored in another format.

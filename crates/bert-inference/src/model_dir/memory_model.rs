@@ -20,20 +20,20 @@ impl MemoryModel {
     /// Writes the files of a model folder, given by their names, such as `config.json` or `1_Pooling/config.json`.
     ///
     /// # Errors
-    /// [`Error::Configuration`] for a name that leads out of the folder; when a file cannot be written.
+    /// An error for a name that leads out of the folder; when a file cannot be written.
     pub fn new<'a>(files: impl IntoIterator<Item = (&'a str, &'a [u8])>) -> Result<Self, Error> {
-        let folder = TempDir::new().map_err(|error| Error::io(&std::env::temp_dir(), error))?;
+        let folder = TempDir::new().map_err(|error| Error::io("read", &std::env::temp_dir())(error))?;
         for (name, bytes) in files {
             let is_inside = |part: Component<'_>| matches!(part, Component::Normal(_));
             if name.is_empty() || !Path::new(name).components().all(is_inside) {
                 let reason = format!("{name:?} is not the name of a file in a model folder");
-                return Err(Error::configuration("checkpoint", reason));
+                return Err(Error::option("checkpoint", reason));
             }
             let path = folder.path().join(name);
             let parent = path.parent().expect("a file in the folder");
             fs::create_dir_all(parent)
                 .and_then(|()| fs::write(&path, bytes))
-                .map_err(|error| Error::io(&path, error))?;
+                .map_err(Error::io("read", &path))?;
         }
         Ok(Self { folder })
     }

@@ -26,8 +26,7 @@ impl ModelFiles {
     pub fn open(folder: &Path) -> Result<Self, Error> {
         let config = read_pretrained_config(folder)?;
         // Weights of another framework often come without a tokenizer; the user learns about the weights first.
-        let tokenizer = ModelTokenizer::open(folder)
-            .or_else(|error| find_weights(folder).map_err(Error::from).and(Err(error)))?;
+        let tokenizer = ModelTokenizer::open(folder).or_else(|error| find_weights(folder).and(Err(error)))?;
         let description = ModelDescription::read(folder, &config, Some(&tokenizer))?;
         Ok(Self { config, tokenizer, description })
     }

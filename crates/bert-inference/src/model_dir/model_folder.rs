@@ -2,9 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use bert_storage::Locate;
-
-use crate::error::{Error, FolderProblem};
+use crate::error::Error;
 use crate::model_dir::builtin_model;
 use crate::model_dir::checkpoint::{CheckpointFolder, MARKER, verify};
 use crate::model_dir::hub_model::hub_folder;
@@ -14,8 +12,8 @@ use crate::model_dir::hub_model::hub_folder;
 /// model of the Hugging Face Hub, or its folder in the Hub's cache.
 ///
 /// # Errors
-/// [`FolderProblem::NoCheckpoint`] when the path is none of these; [`Error::Hub`] when a model cannot be downloaded;
-/// [`bert_model::Error::AdapterWithoutEncoder`] for an adapter, whether from a fine-tuning or from another library.
+/// When the path is none of these; when a model cannot be downloaded; an error for an adapter, whether from a
+/// fine-tuning or from another library.
 pub fn resolve_model_folder(path: &Path, warn: &mut dyn FnMut(&Error)) -> Result<PathBuf, Error> {
     let folder = resolve_tuned_folder(path, warn)?;
     bert_model::reject_adapter(&folder)?;
@@ -25,7 +23,7 @@ pub fn resolve_model_folder(path: &Path, warn: &mut dyn FnMut(&Error)) -> Result
 /// Resolves a path like [`resolve_model_folder`], but also accepts an adapter's folder.
 ///
 /// # Errors
-/// [`FolderProblem::NoCheckpoint`] when the path is none of these; [`Error::Hub`] when a model cannot be downloaded.
+/// When the path is none of these; when a model cannot be downloaded.
 pub fn resolve_tuned_folder(path: &Path, warn: &mut dyn FnMut(&Error)) -> Result<PathBuf, Error> {
     hub_folder(path, true)?.map_or_else(|| resolve_local(path, warn), Ok)
 }
@@ -64,12 +62,13 @@ fn resolve_local(path: &Path, warn: &mut dyn FnMut(&Error)) -> Result<PathBuf, E
         return Ok(path.to_path_buf());
     }
     bert_model::reject_other_weights(path)?;
-    let problem = if path.exists() {
-        model_below(path).map_or(FolderProblem::NoCheckpoint, FolderProblem::ModelBelow)
-    } else {
-        FolderProblem::NoSuchFolder
+    let text = match model_below(path) {
+        _ if !path.exists() => "this folder does not exist".to_string(),
+        Some(below) => format!("no checkpoint here, but {} has one; give that folder", below.display()),
+        None => "no checkpoint here (looked for model.safetensors and checkpoints/step-*/COMMITTED.json)"
+            .to_string(),
     };
-    Err(problem.located(path).into())
+    Err(Error::model(text).at(path))
 }
 
 /// Returns a model folder inside a folder: a snapshot in the cache of the Hugging Face Hub, or a module of an old folder
@@ -124,13 +123,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let resolve = || resolve_model_folder(folder.path(), &mut |_| {});
         let none = |found| {
-            assert!(
-                matches!(
-                    found,
-                    Err(Error::Folder(bert_storage::Located { problem: FolderProblem::NoCheckpoint, .. }))
-                ),
-                "{found:?}"
-            )
+            let found: Result<PathBuf, Error> = found;
+            assert!(found.unwrap_err().text().starts_with("no checkpoint here (looked for"))
         };
         none(resolve());
         fs::create_dir(folder.path().join("model")).unwrap();

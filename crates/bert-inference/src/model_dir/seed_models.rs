@@ -2,9 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use bert_storage::Locate;
-
-use crate::error::{Error, FolderProblem};
+use crate::error::Error;
 
 const PREFIX: &str = "seed-";
 
@@ -26,15 +24,15 @@ pub fn seed_folder(seed: u64) -> String {
 /// Returns the models of all seeds in the output folder of a finished fine-tuning, in the order of the seeds.
 ///
 /// # Errors
-/// [`FolderProblem::NoSuchFolder`]; [`FolderProblem::NoSeedModels`] when the folder has none; when it cannot be read.
+/// When a folder does not exist; when the folder has none; when it cannot be read.
 pub fn seed_models(output: &Path) -> Result<Vec<SeedModel>, Error> {
     if !output.exists() {
-        return Err(FolderProblem::NoSuchFolder.located(output).into());
+        return Err(Error::model("this folder does not exist").at(output));
     }
     let mut models = Vec::new();
     if output.join("report.json").exists() {
-        for entry in std::fs::read_dir(output).map_err(|error| Error::io(output, error))? {
-            let path = entry.map_err(|error| Error::io(output, error))?.path();
+        for entry in std::fs::read_dir(output).map_err(Error::io("read", output))? {
+            let path = entry.map_err(Error::io("read", output))?.path();
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
             let seed = name.strip_prefix(PREFIX).and_then(|seed| seed.parse().ok());
             models.extend(seed.map(|seed| SeedModel { seed, folder: path.join("model") }));
@@ -42,5 +40,12 @@ pub fn seed_models(output: &Path) -> Result<Vec<SeedModel>, Error> {
     }
     models.retain(|model| model.folder.is_dir());
     models.sort_by_key(|model| model.seed);
-    if models.is_empty() { Err(FolderProblem::NoSeedModels.located(output).into()) } else { Ok(models) }
+    if models.is_empty() {
+        Err(Error::model(
+            "no models of seeds here; finetune --keep-seeds writes them into seed-N/model of its output folder",
+        )
+        .at(output))
+    } else {
+        Ok(models)
+    }
 }

@@ -8,11 +8,10 @@ use std::path::Path;
 
 use bert_kernels::Compute;
 use bert_model::{
-    Architecture, BertConfig, BertForSequenceClassification, BertWithFeatureHead, Error as ModelError,
-    LoadPolicy, NamedTensors, is_adapter_folder, load_named_tensors, read_pretrained_tensors,
+    Architecture, BertConfig, BertForSequenceClassification, BertWithFeatureHead, LoadPolicy, NamedTensors,
+    is_adapter_folder, load_named_tensors, read_pretrained_tensors,
 };
-use bert_storage::Locate;
-use bert_tasks::{EncodedPair, Example, Kind, Label, TaskError};
+use bert_tasks::{EncodedPair, Error, Example, Kind, Label};
 use burn::tensor::Device;
 use indexmap::IndexMap;
 use serde::Serialize;
@@ -21,7 +20,7 @@ use crate::compute::stop_flag::StopFlag;
 use crate::encoding::classifier::{decide, predict};
 use crate::encoding::examples::Features;
 use crate::encoding::model_tokenizer::{ModelTokenizer, check_segments};
-use crate::error::{Error, FolderProblem};
+use crate::error::no_head;
 use crate::model_dir::description::{DefaultLength, EncodingLength, ModelDescription};
 use crate::model_dir::loaded_model::{
     LoadedModel, architecture, check_encoder, class_names, line_of, load_adapted, with_outputs,
@@ -86,7 +85,7 @@ fn load_full_model(
     let has_classifier = |name: &&str| tensors.contains_key(*name);
     if is_other_head || !["classifier.weight", "head.classifier.weight"].iter().any(has_classifier) {
         let hint = "fine-tune it first: finetune --task TASK --data DIR --checkpoint MODEL --output NEW";
-        return Err(FolderProblem::NoHead { head: "classifier", hint }.located(folder).into());
+        return Err(no_head("classifier", hint).at(folder));
     }
     let model = match config.feature_head()? {
         Some(_) => Model::FeatureHead(Box::new(load(&config, tensors, device)?)),
@@ -116,8 +115,8 @@ impl Classifier {
     /// of [`ModelDescription::encoding_length`].
     ///
     /// # Errors
-    /// [`FolderProblem::NoHead`] when the folder has no classifier, [`FolderProblem::NoEncoder`], [`Error::Mismatch`]
-    /// when the model has too few positions; when the folder cannot be read.
+    /// When the folder has no classifier, when the encoder of an adapter is missing or not recorded, when the model
+    /// has too few positions; when the folder cannot be read.
     pub fn open(folder: &Path, options: ModelOptions<'_>) -> Result<Self, Error> {
         let device = options.device.open()?;
         let encoder = options.encoder;
@@ -140,11 +139,11 @@ impl Classifier {
     /// segment.
     ///
     /// # Errors
-    /// [`TaskProblem::WrongValue`](bert_tasks::TaskProblem::WrongValue) with the line; [`Error::Mismatch`].
+    /// When it fails with the line; when the inputs do not match.
     pub(crate) fn check_forms(&self, path: &Path, examples: &[Example]) -> Result<(), Error> {
         let check = |example: &Example| {
             let checked = self.description.check_form(example);
-            checked.map_err(|problem| TaskError::from(problem.at_line(path, line_of(example))))
+            checked.map_err(|error| error.at_line(path, line_of(example)))
         };
         examples.iter().try_for_each(check)?;
         check_segments(&self.config, examples.iter().any(|example| example.text_b.is_some()))
@@ -153,7 +152,7 @@ impl Classifier {
     /// Returns the answers to texts, in order.
     ///
     /// # Errors
-    /// [`Error::Mismatch`] for a pair if the model has one segment; [`Error::DeviceFailed`].
+    /// An error for a pair if the model has one segment; when the device fails.
     pub fn answer(&self, examples: &[Example]) -> Result<Vec<Answer>, Error> {
         check_segments(&self.config, examples.iter().any(|example| example.text_b.is_some()))?;
         self.answer_features(&self.encode(examples))
@@ -220,7 +219,7 @@ impl Classifier {
 /// Returns the names of the outputs, and whether they are classes; follows the rules of `transformers`.
 fn outputs(config: &BertConfig) -> Result<(Vec<String>, Kind), Error> {
     let names = class_names(config);
-    let refuse = |reason: String| Err(ModelError::Config { key: "problem_type".into(), reason }.into());
+    let refuse = |reason: String| Err(bert_model::config_key("problem_type", reason));
     let classes = Kind::Classification;
     match (config.problem_type.as_deref(), config.num_labels) {
         (None | Some("regression"), 1) => Ok((names, SCORES)),

@@ -12,12 +12,11 @@ pub(crate) mod token_tagger;
 use std::io::Write;
 use std::path::Path;
 
-use bert_storage::Locate;
 use bert_tasks::{Example, InputText, Task, TextSource, Truncation, Window};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::error::{Error, FolderProblem};
+use crate::error::{Error, no_head, results_not_written};
 use crate::model_dir::description::EncodingLength;
 use crate::model_dir::json_file::write_line;
 use crate::model_dir::loaded_model::{architecture, check_encoder, line_of};
@@ -50,7 +49,7 @@ impl Predictor {
     /// Opens a model folder; see [`Classifier::open`] for an adapter's encoder and for the length.
     ///
     /// # Errors
-    /// [`FolderProblem::NoHead`] when the folder has no head for texts; when it cannot be read.
+    /// When the folder has no head for texts; when it cannot be read.
     pub fn open(folder: &Path, options: ModelOptions<'_>) -> Result<Self, Error> {
         Ok(Self { heads: vec![Head::open(folder, options)?] })
     }
@@ -95,7 +94,7 @@ impl Predictor {
     /// Returns the answers to examples, in order, and counts the texts that are cut.
     ///
     /// # Errors
-    /// [`WrongValue`](bert_tasks::TaskProblem::WrongValue) for an example that does not fit the head.
+    /// An error for an example that does not fit the head.
     fn answer(
         &self,
         path: &Path,
@@ -129,7 +128,7 @@ impl Head {
             Some("BertForMultipleChoice") => {
                 let head = "head that answers single texts";
                 let hint = "use finetune --predict for the files of a multiple-choice task";
-                Err(FolderProblem::NoHead { head, hint }.located(folder).into())
+                Err(no_head(head, hint).at(folder))
             }
             _ => Ok(Self::Labels(Box::new(Classifier::open(folder, options)?))),
         }
@@ -189,7 +188,7 @@ pub struct Predictions {
 /// with tags counts in words.
 ///
 /// # Errors
-/// Invalid input, with its line, after the answers to earlier windows were written; [`Error::Results`].
+/// Invalid input, with its line, after the answers to earlier windows were written; [`results_not_written`].
 pub fn predict(
     predictor: &Predictor,
     texts: &dyn TextSource,
@@ -206,7 +205,7 @@ pub fn predict(
 /// text is a pair.
 ///
 /// # Errors
-/// [`Error`] for a text that does not fit the head, with its number; [`Error::Results`].
+/// [`Error`] for a text that does not fit the head, with its number; [`results_not_written`].
 pub fn predict_texts<'a>(
     predictor: &Predictor,
     texts: impl IntoIterator<Item = InputText<'a>>,
@@ -238,6 +237,6 @@ impl Predictions {
             write_line(out, &row)?;
         }
         self.count += examples.len() as u64;
-        out.flush().map_err(Error::Results)
+        out.flush().map_err(results_not_written)
     }
 }

@@ -3,16 +3,14 @@
 use std::path::Path;
 
 use bert_model::{BertForQuestionAnswering, LoadPolicy};
-use bert_storage::Locate;
 use bert_tasks::answer_spans::AnswerSettings;
 use bert_tasks::windows::WindowSettings;
-use bert_tasks::{Example, Question, TaskError, TaskProblem};
+use bert_tasks::{Error, Example, Question};
 use serde::Serialize;
 
 use crate::compute::stop_flag::StopFlag;
 use crate::encoding::model_tokenizer::check_segments;
 use crate::encoding::questions::EncodedQuestions;
-use crate::error::Error;
 use crate::model_dir::loaded_model::{FinetunedModel, line_of};
 use crate::model_dir::model_options::ModelOptions;
 
@@ -58,7 +56,7 @@ impl Answerer {
     /// Returns the answers to questions (`text_a`) on texts (`text_b`).
     ///
     /// # Errors
-    /// [`Error::Task`] for a question without a text, with `path` and its line; [`Error::DeviceFailed`].
+    /// An error for a question without a text, with `path` and its line; when the device fails.
     pub fn answer(&self, path: &Path, examples: &[Example]) -> Result<Vec<TextAnswer>, Error> {
         let question = |example: &Example| match &example.text_b {
             Some(context) => Ok(Question {
@@ -70,9 +68,8 @@ impl Answerer {
             }),
             None => {
                 let expected = "the text that contains the answer to the question";
-                let problem =
-                    TaskProblem::WrongValue { column: "text_b".to_string(), found: "missing", expected };
-                Err(TaskError::from(problem.at_line(path, line_of(example))))
+                let problem = Error::data(format!("\"text_b\" is missing, expected {expected}"));
+                Err(problem.at_line(path, line_of(example)))
             }
         };
         let questions = examples.iter().map(question).collect::<Result<Vec<Question>, _>>()?;

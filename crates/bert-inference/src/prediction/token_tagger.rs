@@ -3,14 +3,12 @@
 use std::path::Path;
 
 use bert_model::{BertForTokenClassification, LoadPolicy};
-use bert_storage::Locate;
 use bert_tasks::entities::{Entity, entities};
-use bert_tasks::{Example, Sentence, TaskError, TaskProblem, is_entity_tag};
+use bert_tasks::{Error, Example, Sentence, is_entity_tag};
 use serde::Serialize;
 
 use crate::compute::stop_flag::StopFlag;
 use crate::encoding::sentences::EncodedSentences;
-use crate::error::Error;
 use crate::model_dir::loaded_model::{FinetunedModel, class_names, line_of};
 use crate::model_dir::model_options::ModelOptions;
 
@@ -81,14 +79,11 @@ impl Tagger {
     /// Returns the tags of texts.
     ///
     /// # Errors
-    /// [`Error::Task`] for a pair, with `path` and its line; [`Error::DeviceFailed`].
+    /// An error for a pair, with `path` and its line; when the device fails.
     pub fn answer(&self, path: &Path, examples: &[Example]) -> Result<Vec<TaggedText>, Error> {
         if let Some(pair) = examples.iter().find(|example| example.text_b.is_some()) {
-            let column = "text_b".to_string();
-            let found = "a second text";
-            let problem =
-                TaskProblem::WrongValue { column, found, expected: "one text, whose words are tagged" };
-            return Err(TaskError::from(problem.at_line(path, line_of(pair))).into());
+            let text = "\"text_b\" is a second text, expected one text, whose words are tagged";
+            return Err(Error::data(text).at_line(path, line_of(pair)));
         }
         let sentence = |example: &Example| Sentence {
             words: example.text_a.split_whitespace().map(String::from).collect(),

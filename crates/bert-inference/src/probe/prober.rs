@@ -8,12 +8,12 @@ use std::fmt;
 use std::ops::Range;
 use std::path::Path;
 
-use bert_storage::Located;
+use bert_storage::Class;
 use bert_tasks::{EncodedPair, Example, InputText, TextSource};
 use serde::Serialize;
 
 use crate::encoding::model_tokenizer::ModelTokenizer;
-use crate::error::{Error, FolderProblem};
+use crate::error::Error;
 use crate::fill_mask::{MaskFiller, MaskProbabilities};
 use crate::model_dir::model_options::ModelOptions;
 use crate::prediction::classifier::{Answer, Classifier};
@@ -124,7 +124,7 @@ impl Prober {
     pub fn open(folder: &Path, options: ModelOptions<'_>) -> Result<Self, Error> {
         let head = match Classifier::open(folder, options) {
             Ok(classifier) => Head::Class(Box::new(classifier)),
-            Err(Error::Folder(Located { problem: FolderProblem::NoHead { .. }, .. })) => {
+            Err(error) if error.class() == Class::Model && error.is_absent() => {
                 Head::Masks(Box::new(MaskFiller::open(folder, options)?))
             }
             Err(error) => return Err(error),
@@ -135,7 +135,7 @@ impl Prober {
     /// Applies all replacements to one text or pair.
     ///
     /// # Errors
-    /// [`Error::Configuration`] when the text lacks the word, lacks a required `[MASK]`, or gets too long.
+    /// When the text lacks the word, lacks a required `[MASK]`, or gets too long.
     pub fn text<'a>(
         &self,
         text: impl Into<InputText<'a>>,
@@ -181,12 +181,12 @@ impl Prober {
     /// Checks that the model has a masked-LM head, which instances of a data folder need.
     ///
     /// # Errors
-    /// [`Error::Configuration`] for a classifier.
+    /// An error for a classifier.
     pub fn require_masks(&self) -> Result<(), Error> {
         if let Head::Class(_) = self.head {
             let reason = "the instances of a data folder have masks, but this model is a classifier; give texts with \
-                 --input";
-            return Err(Error::Configuration { flag: "data", reason: reason.to_string() });
+                          --input";
+            return Err(Error::option("data", reason.to_string()));
         }
         Ok(())
     }
@@ -226,7 +226,7 @@ impl Prober {
                         let max = self.max_length();
                         let reason =
                             format!("with {word:?} the text has {length} tokens, but the model reads {max}");
-                        return Err(Error::Configuration { flag: "replace", reason });
+                        return Err(Error::option("replace", reason));
                     }
                     if before.is_none() {
                         before = Some(self.predict(&subject.encoded)?);
@@ -346,7 +346,7 @@ fn positions(
         Target::Position(position) if *position <= words.len() => Ok(vec![position - 1]),
         Target::Position(position) => {
             let reason = format!("{} has {} words, so no word {position}", subject.source, words.len());
-            Err(Error::Configuration { flag: "replace", reason })
+            Err(Error::option("replace", reason))
         }
     }
 }

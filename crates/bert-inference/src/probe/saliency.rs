@@ -82,14 +82,14 @@ impl Prober {
     /// Returns the effect of every word on the class or score of a text or pair, or on the best word at every `[MASK]`.
     ///
     /// # Errors
-    /// [`Error::Configuration`] when nothing is predicted, or the model is a head on frozen features.
+    /// When nothing is predicted, or the model is a head on frozen features.
     pub fn saliency<'a>(&self, text: impl Into<InputText<'a>>) -> Result<Vec<Saliency>, Error> {
         let encoded = self.tokenizer().encode(text, self.max_length());
         let targets = self.targets(&encoded)?;
         if targets.is_empty() {
             let reason = "the model has no classifier and the text no [MASK], so nothing is predicted: add a [MASK] to \
                           the text";
-            return Err(Error::Configuration { flag: "saliency", reason: reason.to_string() });
+            return Err(Error::option("saliency", reason.to_string()));
         }
         targets.into_iter().map(|target| self.saliency_of(&encoded, target)).collect()
     }
@@ -185,7 +185,7 @@ fn probability_of(answer: &Answer, class: usize) -> Option<f32> {
 fn class_gradients(classifier: &Classifier, encoded: &EncodedPair, output: usize) -> Result<Vec<f32>, Error> {
     let Some(model) = classifier.linear_model() else {
         let reason = "the model is a head on frozen features, for which it is not available".to_string();
-        return Err(Error::Configuration { flag: "saliency", reason });
+        return Err(Error::option("saliency", reason));
     };
     let model = model.clone().train();
     let device = classifier.device().clone().autodiff();

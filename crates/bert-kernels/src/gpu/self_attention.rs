@@ -19,9 +19,8 @@ use super::softmax::Softmax;
 use super::{
     apply_inputs, element, elementwise, empty_like, empty_with, input, into_contiguous, len, vector_size,
 };
-use crate::arguments::{Compute, Kernels, Precision, Projection, QkvProjections};
+use crate::arguments::{AttentionSettings, Compute, Kernels, Precision, Projection, QkvProjections};
 use crate::fused_op::Fused;
-use crate::ops::attention::AttentionSettings;
 
 /// Returns the context of every token in the type of factors, if all tensors are on a GPU. The bias is a constant to autodiff.
 ///

@@ -14,10 +14,9 @@ use cubecl::prelude::*;
 use super::dropout::{Mask, factors, mask};
 use super::lanes::{Lanes, over_lanes, vector_sum};
 use super::{apply, element, empty_like, into_contiguous, len, vector_size};
-use crate::arguments::Kernels;
+use crate::arguments::{AttentionSettings, Kernels};
 use crate::cpu::dropout_mask::Dropout;
 use crate::fused_op::Fused;
-use crate::ops::attention::AttentionSettings;
 
 /// Returns the probabilities after dropout of flat scores, if the scores are on a GPU.
 ///

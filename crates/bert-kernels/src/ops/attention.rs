@@ -14,7 +14,7 @@ use burn::backend::flex::FlexTensor;
 use burn::tensor::{Tensor, activation::softmax, assert_shape};
 use rayon::prelude::*;
 
-pub use crate::arguments::AttentionOutput;
+pub use crate::arguments::{AttentionOutput, AttentionSettings};
 use crate::arguments::{Compute, Kernels, Precision};
 use crate::cpu::buffer_pool;
 use crate::cpu::buffer_pool::scratch;
@@ -25,17 +25,6 @@ use crate::fused_op::{Fused, Input, apply, fused_path, tensor_backend};
 use crate::matmul::matrix_view::{Gemm, Matrix, MatrixMut, Threads};
 use crate::matmul::{MatmulContext, multiply};
 use crate::ops::plain::matmul;
-
-/// The settings of an attention.
-#[derive(Clone, Copy, Debug)]
-pub struct AttentionSettings {
-    /// Number of heads.
-    pub heads: usize,
-    /// Factor of the scores, before the bias is added.
-    pub scale: f64,
-    /// Dropout of the probabilities.
-    pub dropout: Option<Dropout>,
-}
 
 /// Returns the multi-head attention.
 ///

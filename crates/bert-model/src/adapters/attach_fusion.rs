@@ -13,6 +13,7 @@
 //! Ports `BertFusion` of the `adapters` library with its `dynamic` configuration. V is initialized close to the
 //! identity, and the penalty [`AdapterFusion::distance`] keeps it close.
 
+use bert_random::normal;
 use burn::module::Module;
 use burn::tensor::Tensor;
 
@@ -23,7 +24,6 @@ use crate::error::{Error, LoadReport};
 use crate::layers::adapter_fusion::AdapterFusion;
 use crate::models::bert::BertModel;
 use crate::models::classification::BertForSequenceClassification;
-use bert_random::normal;
 
 /// Standard deviation of the initial query and key weights.
 const STANDARD_DEVIATION: f64 = 0.02;
@@ -56,8 +56,8 @@ impl BertModel {
     /// gradients. Each of its parameters is a pure function of `(seed, its name)`.
     ///
     /// # Errors
-    /// [`Error::AdapterConfig`] for an unsupported adapter form, [`Error::AdapterWidth`], and [`Error::TensorMismatch`]
-    /// if an adapter lacks a layer.
+    /// An error for an unsupported adapter form, when the adapter was made for an encoder of another width, and if an
+    /// adapter lacks a layer.
     pub fn with_fusion(
         self,
         adapters: &[AdapterFolder],
@@ -107,7 +107,7 @@ impl BertModel {
             return Ok(model);
         }
         let unexpected = weights.into_keys().collect();
-        Err(Error::TensorMismatch(LoadReport { missing, unexpected, ..LoadReport::default() }))
+        Err(Error::from(LoadReport { missing, unexpected, ..LoadReport::default() }))
     }
 
     /// Returns the sum over layers of the squared distance of V from the identity, `[1]`; `None` without fusion.

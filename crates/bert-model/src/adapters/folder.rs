@@ -25,7 +25,7 @@ use crate::checkpoint::snapshot::Snapshot;
 use crate::checkpoint::tokenizer_files::{FolderTokenizer, pretty};
 use crate::config::BertConfig;
 use crate::config::adapter::{AdapterConfig, adapter_config_error};
-use crate::error::{Error, LoadReport};
+use crate::error::{Error, LoadReport, missing_file, not_json};
 use crate::models::architecture::Architecture;
 use crate::models::classification::BertForSequenceClassification;
 
@@ -64,8 +64,8 @@ pub struct AdapterFolder {
 /// Passes every file of the folder of a model's adapter to `sink`, `adapter_config.json` last.
 ///
 /// # Errors
-/// [`Error::Io`] with the file's name. Before the first file: [`Error::ParameterNotFinite`], and the errors of an
-/// invalid vocabulary.
+/// When a file cannot be read or written with the file's name. Before the first file: when a parameter of the model
+/// to be saved is NaN or infinite, and the errors of an invalid vocabulary.
 ///
 /// # Panics
 /// If the model has no adapter.
@@ -141,8 +141,8 @@ pub(crate) fn trained_tensors(
 /// Reads an adapter's folder in this crate's layout, the `adapters` library's or PEFT's.
 ///
 /// # Errors
-/// [`Error::MissingFile`], [`Error::Json`]; [`Error::AdapterConfig`] for an unsupported
-/// form; otherwise as [`read_safetensors`].
+/// When a file that every checkpoint folder needs is missing, when a JSON file is not JSON, or not an object; an
+/// error for an unsupported form; otherwise as [`read_safetensors`].
 pub fn read_adapter(dir: &Path) -> Result<AdapterFolder, Error> {
     let config = read_json(dir, ADAPTER_CONFIG)?;
     if config.contains_key("peft_type") { read_peft(dir, &config) } else { read_library(dir, &config) }
@@ -221,11 +221,10 @@ pub(crate) fn read_head(dir: &Path) -> Result<NamedTensors, Error> {
 pub(crate) fn read_json(dir: &Path, file: &'static str) -> Result<Map<String, Value>, Error> {
     let path = dir.join(file);
     if !path.is_file() {
-        return Err(Error::MissingFile { path: dir.into(), file });
+        return Err(missing_file(dir, file));
     }
-    let text =
-        crate::config::json::read_small(&path).map_err(|source| Error::Io { path: path.clone(), source })?;
-    serde_json::from_slice(&text).map_err(|e| Error::Json { path, reason: e.to_string() })
+    let text = crate::config::json::read_small(&path).map_err(Error::io("read", &path))?;
+    serde_json::from_slice(&text).map_err(|e| not_json(e).at(&path))
 }
 
 pub(crate) fn read_weights(dir: &Path, file: &'static str, pickle: &str) -> Result<NamedTensors, Error> {
@@ -234,7 +233,7 @@ pub(crate) fn read_weights(dir: &Path, file: &'static str, pickle: &str) -> Resu
     match (path.is_file(), pickle.is_file()) {
         (true, _) => read_safetensors(&path),
         (false, true) => read_pytorch(&pickle),
-        (false, false) => Err(Error::MissingFile { path: dir.into(), file }),
+        (false, false) => Err(missing_file(dir, file)),
     }
 }
 
@@ -244,7 +243,11 @@ impl AdapterFolder {
         if width == self.hidden_size {
             Ok(())
         } else {
-            Err(Error::AdapterWidth { path: self.path.clone(), adapter: self.hidden_size, model: width })
+            Err(Error::model(format!(
+                "the adapter has hidden size {}, but the model has {width}; use the encoder that it was trained on",
+                self.hidden_size
+            ))
+            .at(&self.path))
         }
     }
 
@@ -263,7 +266,8 @@ impl AdapterFolder {
     /// [`BertForSequenceClassification::with_adapter`], only these parameters have gradients.
     ///
     /// # Errors
-    /// [`Error::AdapterWidth`]; [`Error::TensorMismatch`] if the number of layers or classes differs from the model's.
+    /// When the adapter was made for an encoder of another width; if the number of layers or classes differs from the
+    /// model's.
     pub fn apply(self, model: BertForSequenceClassification) -> Result<BertForSequenceClassification, Error> {
         self.check_width(model.bert.pooler.dense.weight.lazy_shape()[0])?;
         let Self { adapter, tensors, .. } = self;
@@ -292,7 +296,7 @@ pub(crate) fn with_tensors(
     parameters.retain(|(name, ..)| own(name));
     let report = compare_with_parameters(&parameters, &tensors);
     if report != LoadReport::default() {
-        return Err(Error::TensorMismatch(report));
+        return Err(Error::from(report));
     }
     Ok(map_parameters(model, |name, _| tensors.remove(name).map(|(_, values)| values)))
 }

@@ -44,13 +44,13 @@ const FRAMEWORKS: [Framework; 4] = [
 /// Rejects a file of another framework, recognized by its name.
 ///
 /// # Errors
-/// [`Error::ForeignWeights`].
+/// When the only weights in the folder are in this file of another framework.
 pub(crate) fn reject_foreign(path: &Path) -> Result<(), Error> {
     let Some(name) = path.file_name().and_then(|name| name.to_str()) else { return Ok(()) };
     let ours = |framework: &&Framework| framework.ends.iter().any(|end| name.ends_with(end));
     match FRAMEWORKS.iter().find(ours) {
         Some(Framework { name, how, .. }) => {
-            Err(Error::ForeignWeights { path: path.into(), framework: name, how })
+            Err(Error::model(format!("weights of {name} are not supported. {how}")).at(path))
         }
         None => Ok(()),
     }
@@ -59,7 +59,7 @@ pub(crate) fn reject_foreign(path: &Path) -> Result<(), Error> {
 /// Rejects a folder with weights of another framework. Accepts a folder without weights.
 ///
 /// # Errors
-/// [`Error::ForeignWeights`].
+/// When the only weights in the folder are in this file of another framework.
 pub fn reject_other_weights(path: &Path) -> Result<(), Error> {
     let mut files: Vec<PathBuf> = [path.to_path_buf(), path.join("onnx")]
         .iter()
@@ -91,7 +91,16 @@ pub fn is_fusion_folder(dir: &Path) -> bool {
 /// Rejects a folder that holds an adapter and no model.
 ///
 /// # Errors
-/// [`Error::AdapterWithoutEncoder`].
+/// When this adapter's folder was given where a whole model's folder is needed.
 pub fn reject_adapter(dir: &Path) -> Result<(), Error> {
-    if is_adapter_folder(dir) { Err(Error::AdapterWithoutEncoder(dir.into())) } else { Ok(()) }
+    if is_adapter_folder(dir) {
+        Err(Error::model(
+            "this is an adapter without its encoder. Give the checkpoint that it was trained on, or merge a LoRA \
+             into a whole model with `finetune --adapter lora --merge-lora`; `bert predict` and `bert probe` accept \
+             the adapter folder",
+        )
+        .at(dir))
+    } else {
+        Ok(())
+    }
 }

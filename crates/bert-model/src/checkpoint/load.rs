@@ -11,7 +11,7 @@ use burn::module::{Module, ParamId};
 use crate::checkpoint::parameter_names::{
     NamedTensors, canonical, map_parameters, named_parameters, rename_tensors,
 };
-use crate::error::{Error, LoadReport};
+use crate::error::{Error, LoadReport, not_tied, tensor_twice};
 
 /// The differences between a checkpoint and a model that are accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,8 +54,9 @@ impl LoadPolicy {
 /// [`LoadPolicy::FreshHeads`], a copy that differs is reported as unexpected.
 ///
 /// # Errors
-/// [`Error::TensorMismatch`] with every tensor that is misshapen, or missing or unexpected and not accepted by the
-/// policy; [`Error::TiedTensorDiffers`]; [`Error::DuplicateTensor`].
+/// When the tensors do not match the model with every tensor that is misshapen, or missing or unexpected and not
+/// accepted by the policy; when a second copy of a tied tensor differs from the first; when two names in the file
+/// refer to one parameter.
 pub fn load_named_tensors<M: Module>(
     model: M,
     tensors: NamedTensors,
@@ -64,7 +65,7 @@ pub fn load_named_tensors<M: Module>(
     let parameters = named_parameters(&model);
     let CurrentTensors { tensors, untied } = current_names(tensors)?;
     if let Some((name, tied_to)) = untied.first().filter(|_| !policy.ignores_untied_decoder()) {
-        return Err(Error::TiedTensorDiffers { name: (*name).into(), tied_to: (*tied_to).into() });
+        return Err(not_tied(name, tied_to));
     }
     let mut tensors = align_prefix(tensors, &parameters);
 
@@ -75,7 +76,7 @@ pub fn load_named_tensors<M: Module>(
         misshapen: report.misshapen.clone(),
     };
     if rejected != LoadReport::default() {
-        return Err(Error::TensorMismatch(rejected));
+        return Err(Error::from(rejected));
     }
     report.unexpected.extend(untied.iter().map(|(name, _)| (*name).to_string()));
     let model = map_parameters(model, |name, _| tensors.remove(name).map(|(_, values)| values));
@@ -119,7 +120,7 @@ pub struct CurrentTensors {
 /// Renames old names to current names, and removes buffers and tied copies.
 ///
 /// # Errors
-/// [`Error::DuplicateTensor`].
+/// When two names in the file refer to one parameter.
 pub fn current_names(tensors: NamedTensors) -> Result<CurrentTensors, Error> {
     let mut present = NamedTensors::new();
     for (name, tensor) in tensors {
@@ -133,7 +134,7 @@ pub fn current_names(tensors: NamedTensors) -> Result<CurrentTensors, Error> {
             _ => name,
         };
         if present.contains_key(&name) {
-            return Err(Error::DuplicateTensor(name));
+            return Err(tensor_twice(&name));
         }
         present.insert(name, tensor);
     }

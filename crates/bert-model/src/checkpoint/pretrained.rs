@@ -11,7 +11,7 @@ use crate::checkpoint::load::{LoadPolicy, load_named_tensors};
 use crate::checkpoint::parameter_names::NamedTensors;
 use crate::checkpoint::weights_files::{WEIGHTS, WeightsFiles};
 use crate::config::BertConfig;
-use crate::error::{Error, LoadReport};
+use crate::error::{Error, LoadReport, missing_file};
 
 /// A function that stores a file, given its name and bytes.
 pub type Sink<'a> = dyn FnMut(&str, &[u8]) -> io::Result<()> + 'a;
@@ -19,7 +19,7 @@ pub type Sink<'a> = dyn FnMut(&str, &[u8]) -> io::Result<()> + 'a;
 /// Passes files to the sink in order.
 pub(crate) fn pass_to_sink(sink: &mut Sink<'_>, files: Vec<(&'static str, Vec<u8>)>) -> Result<(), Error> {
     for (name, bytes) in files {
-        sink(name, &bytes).map_err(|source| Error::Io { path: name.into(), source })?;
+        sink(name, &bytes).map_err(Error::io("write", Path::new(name)))?;
     }
     Ok(())
 }
@@ -44,11 +44,15 @@ pub fn find_config(dir: &Path) -> Option<PathBuf> {
 /// Reads the `config.json` or `bert_config.json` of a folder.
 ///
 /// # Errors
-/// [`Error::MissingFile`]; otherwise as [`BertConfig::read`].
+/// When a file that every checkpoint folder needs is missing; otherwise as [`BertConfig::read`].
 pub fn read_pretrained_config(dir: &Path) -> Result<BertConfig, Error> {
     match find_config(dir) {
         Some(path) if path.is_file() => BertConfig::read(path),
-        _ => Err(Error::MissingFile { path: dir.into(), file: "config.json" }),
+        _ => Err(Error::model(format!(
+            "no config.json in this folder{}; give a folder that `save_pretrained` or a run wrote",
+            if "config.json" == "model.safetensors" { ", nor weights of PyTorch or TensorFlow" } else { "" }
+        ))
+        .at(dir)),
     }
 }
 
@@ -63,27 +67,28 @@ pub fn read_pretrained_tensors(dir: &Path) -> Result<NamedTensors, Error> {
 /// Finds the weights of a folder.
 ///
 /// # Errors
-/// If there are none: [`Error::ForeignWeights`] for weights of another framework, [`Error::AdapterWithoutEncoder`] for
-/// an adapter, else [`Error::MissingFile`]. Otherwise as [`WeightsFiles::find`].
+/// If there are none: an error for weights of another framework, an error for an adapter, else when a file that every
+/// checkpoint folder needs is missing. Otherwise as [`WeightsFiles::find`].
 pub fn find_weights(dir: &Path) -> Result<WeightsFiles, Error> {
     if let Some(files) = WeightsFiles::find(dir)? {
         return Ok(files);
     }
     reject_other_weights(dir)?;
     reject_adapter(dir)?;
-    Err(Error::MissingFile { path: dir.into(), file: WEIGHTS })
+    Err(missing_file(dir, WEIGHTS))
 }
 
 /// Rejects a file where a model folder is expected. Accepts any path that is not a file.
 ///
 /// # Errors
-/// [`Error::ForeignWeights`], [`Error::NotAFolder`].
+/// When the only weights in the folder are in this file of another framework, when a file was given where a model's
+/// folder is expected.
 pub fn reject_weights_file(path: &Path) -> Result<(), Error> {
     if !path.is_file() {
         return Ok(());
     }
     reject_foreign(path)?;
-    Err(Error::NotAFolder(path.into()))
+    Err(Error::model("this is a file; give the folder that contains config.json and the weights").at(path))
 }
 
 /// Loads the weights of a folder into a model. With [`LoadPolicy::FreshHeads`], heads that the folder lacks keep the

@@ -16,7 +16,7 @@ use zip::{CompressionMethod, ZipArchive};
 use crate::checkpoint::parameter_names::NamedTensors;
 use crate::checkpoint::pickle::{Element, MAX_PICKLE_BYTES, Pickle, PickleError, Storage, TensorView, Value};
 use crate::checkpoint::safetensors::{check_finite, widen_bf16, widen_f16, widen_f32};
-use crate::error::Error;
+use crate::error::{Error, damaged_weights, no_float, unsupported_weights};
 
 const FORMAT: &str = "PyTorch";
 
@@ -26,8 +26,9 @@ const MAGIC: [u8; 10] = [0x6c, 0xfc, 0x9c, 0x46, 0xf9, 0x20, 0x6a, 0xa8, 0x50, 0
 /// Reads a dictionary of tensors, converted to f32. Builds tensors only: no code of the file is run.
 ///
 /// # Errors
-/// [`Error::Io`]; [`Error::CorruptWeights`] for a damaged file; [`Error::UnsupportedWeights`] for a class or an opcode
-/// that a dictionary of tensors does not need; [`Error::UnsupportedDtype`]; [`Error::WeightNotFinite`].
+/// When a file cannot be read or written; an error for a damaged file; an error for a class or an opcode that a
+/// dictionary of tensors does not need; when a tensor's element type is not a float; when a tensor of a checkpoint
+/// holds NaN or infinity.
 pub fn read_pytorch(path: &Path) -> Result<NamedTensors, Error> {
     let mut reader = Reader { path, length: 0 };
     let file = File::open(path).map_err(|e| reader.io(e))?;
@@ -56,16 +57,16 @@ impl Reader<'_> {
     fn io(&self, source: std::io::Error) -> Error {
         match source.kind() {
             std::io::ErrorKind::UnexpectedEof => self.corrupt("it ends early"),
-            _ => Error::Io { path: self.path.into(), source },
+            _ => Error::io("read", self.path)(source),
         }
     }
 
-    fn corrupt(&self, reason: impl Into<String>) -> Error {
-        Error::CorruptWeights { path: self.path.into(), format: FORMAT, reason: reason.into() }
+    fn corrupt(&self, reason: impl std::fmt::Display) -> Error {
+        damaged_weights(FORMAT, reason).at(self.path)
     }
 
-    fn unsupported(&self, reason: impl Into<String>) -> Error {
-        Error::UnsupportedWeights { path: self.path.into(), format: FORMAT, reason: reason.into() }
+    fn unsupported(&self, reason: impl std::fmt::Display) -> Error {
+        unsupported_weights(FORMAT, reason).at(self.path)
     }
 
     fn zip_error(&self, error: ZipError) -> Error {
@@ -150,10 +151,8 @@ impl Reader<'_> {
             };
             self.check_shared(&storage, &views)?;
             let elements = storages.read(&storage, bytes as u64)?;
-            let values = widen(storage.element, &elements).ok_or_else(|| Error::UnsupportedDtype {
-                name: views[0].name.into(),
-                dtype: storage.element.class.into(),
-            })?;
+            let values = widen(storage.element, &elements)
+                .ok_or_else(|| no_float(views[0].name, storage.element.class))?;
             drop(elements);
             for NamedView { name, view } in views {
                 let values = gather(view, &values).expect("checked");

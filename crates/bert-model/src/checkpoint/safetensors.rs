@@ -14,7 +14,7 @@ use serde::de::{Deserializer as _, Error as _, IgnoredAny, MapAccess, Visitor};
 
 use crate::checkpoint::parameter_names::NamedTensors;
 use crate::checkpoint::snapshot::Snapshot;
-use crate::error::Error;
+use crate::error::{Error, damaged_weights, no_float};
 
 /// Returns the bytes of `model.safetensors` for a module. Equal parameters give equal bytes.
 pub fn to_safetensors_bytes<M: Module>(model: &M) -> Vec<u8> {
@@ -88,19 +88,18 @@ const MAX_HEADER_BYTES: u64 = 4 << 20;
 /// Reads a safetensors file.
 ///
 /// # Errors
-/// [`Error::Io`]; otherwise as [`named_tensors_from_bytes`].
+/// When a file cannot be read or written; otherwise as [`named_tensors_from_bytes`].
 pub fn read_safetensors(path: &Path) -> Result<NamedTensors, Error> {
-    let io = |source| Error::Io { path: path.into(), source };
+    let io = |source| Error::io("read", path)(source);
     if std::fs::metadata(path).map_err(io)?.len() > MAX_FILE_BYTES {
         let reason = format!("larger than {MAX_FILE_BYTES} bytes");
-        return Err(Error::CorruptWeights { path: path.into(), format: FORMAT, reason });
+        return Err(damaged_weights(FORMAT, reason).at(path));
     }
     let bytes = std::fs::read(path).map_err(io)?;
     if is_pickle(&bytes) {
-        let path = path.into();
-        let format = FORMAT;
-        let reason = "it is a file of PyTorch; rename it to pytorch_model.bin".into();
-        return Err(Error::UnsupportedWeights { path, format, reason });
+        let text =
+            "this safetensors file is not supported: it is a file of PyTorch; rename it to pytorch_model.bin";
+        return Err(Error::model(text).at(path));
     }
     named_tensors_from_bytes(&bytes, path)
 }
@@ -108,10 +107,10 @@ pub fn read_safetensors(path: &Path) -> Result<NamedTensors, Error> {
 /// Returns the tensors in the bytes of a safetensors file, converted to f32. Error messages contain `path`.
 ///
 /// # Errors
-/// [`Error::CorruptWeights`] for a damaged file, [`Error::UnsupportedDtype`] for an element type
-/// other than f32, f16 and bf16, [`Error::WeightNotFinite`]. The buffer `embeddings.position_ids` is skipped.
+/// An error for a damaged file, an error for an element type other than f32, f16 and bf16, when a tensor of a
+/// checkpoint holds NaN or infinity. The buffer `embeddings.position_ids` is skipped.
 pub fn named_tensors_from_bytes(bytes: &[u8], path: &Path) -> Result<NamedTensors, Error> {
-    let corrupt = |reason: String| Error::CorruptWeights { path: path.into(), format: FORMAT, reason };
+    let corrupt = |reason: String| damaged_weights(FORMAT, reason).at(path);
     let header = bytes.first_chunk::<8>().map_or(0, |length| u64::from_le_bytes(*length));
     if header > MAX_HEADER_BYTES {
         return Err(corrupt(format!("its header has {header} bytes, more than {MAX_HEADER_BYTES}")));
@@ -124,10 +123,8 @@ pub fn named_tensors_from_bytes(bytes: &[u8], path: &Path) -> Result<NamedTensor
         if name.ends_with("embeddings.position_ids") {
             continue;
         }
-        let values = widen(view.dtype(), view.data()).ok_or_else(|| Error::UnsupportedDtype {
-            name: name.into(),
-            dtype: format!("{:?}", view.dtype()),
-        })?;
+        let values =
+            widen(view.dtype(), view.data()).ok_or_else(|| no_float(name, format!("{:?}", view.dtype())))?;
         check_finite(name, &values)?;
         tensors.insert(name.into(), (view.shape().to_vec(), values));
     }
@@ -175,10 +172,12 @@ pub(crate) fn is_pickle(bytes: &[u8]) -> bool {
 /// Checks that no value is NaN or infinite.
 ///
 /// # Errors
-/// [`Error::WeightNotFinite`].
+/// When a tensor of a checkpoint holds NaN or infinity.
 pub(crate) fn check_finite(name: &str, values: &[f32]) -> Result<(), Error> {
     match values.iter().find(|value| !value.is_finite()) {
-        Some(&value) => Err(Error::WeightNotFinite { name: name.into(), value }),
+        Some(&value) => Err(Error::model(format!(
+            "tensor `{name}` contains {value}, which is not finite; use an earlier checkpoint"
+        ))),
         None => Ok(()),
     }
 }

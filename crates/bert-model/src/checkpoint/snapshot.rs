@@ -8,6 +8,7 @@ use std::fmt;
 use std::io::{self, Write};
 use std::sync::Arc;
 
+use bert_storage::Class;
 use burn::module::Module;
 use burn::tensor::Tensor;
 use safetensors::tensor::{Dtype, Metadata, TensorInfo};
@@ -124,11 +125,18 @@ impl Snapshot {
     /// Checks that no tensor contains NaN or infinity.
     ///
     /// # Errors
-    /// [`Error::ParameterNotFinite`].
+    /// When a parameter of the model to be saved is NaN or infinite.
     pub fn check_finite(&self) -> Result<(), Error> {
         for tensor in &self.tensors {
             if let Some(value) = tensor.row_by_row().into_iter().find(|value| !value.is_finite()) {
-                return Err(Error::ParameterNotFinite { name: tensor.name.clone(), value });
+                return Err(Error::new(
+                    Class::Numerical,
+                    format!(
+                        "parameter `{}` contains {value}, so the model was not saved; resume from an earlier \
+                         checkpoint with a lower learning rate",
+                        tensor.name
+                    ),
+                ));
             }
         }
         Ok(())

@@ -8,6 +8,7 @@
 //! Variables get the names of Hugging Face, and the kernels of dense layers, `[in, out]` in TensorFlow, are transposed.
 //! The variables of the optimizer are not read.
 
+use std::fmt::Display;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
@@ -15,7 +16,7 @@ use std::path::{Path, PathBuf};
 use crate::checkpoint::parameter_names::{NamedTensors, transpose};
 use crate::checkpoint::safetensors::{check_finite, widen_bf16, widen_f16, widen_f32};
 use crate::checkpoint::sstable::{Cursor, Entry, MAX_TABLE_BYTES, masked_crc, read_sstable};
-use crate::error::Error;
+use crate::error::{Error, damaged_weights, no_float, tensor_twice, unsupported_weights};
 
 const FORMAT: &str = "TensorFlow";
 
@@ -40,14 +41,15 @@ pub(crate) fn data_files(prefix: &Path) -> Result<Vec<PathBuf>, Error> {
 /// Reads the weights with the common prefix `prefix`, converted to f32.
 ///
 /// # Errors
-/// [`Error::Io`]; [`Error::CorruptWeights`] for a damaged file; [`Error::UnsupportedWeights`] for a checkpoint of
-/// TensorFlow 2's object form or with partitioned variables; [`Error::UnsupportedDtype`]; [`Error::WeightNotFinite`].
+/// When a file cannot be read or written; an error for a damaged file; an error for a checkpoint of TensorFlow 2's
+/// object form or with partitioned variables; when a tensor's element type is not a float; when a tensor of a
+/// checkpoint holds NaN or infinity.
 pub fn read_tensorflow(prefix: &Path) -> Result<NamedTensors, Error> {
     let index = Index::read(prefix)?;
     let mut files = Vec::new();
     let mut left = 0;
     for path in &index.data {
-        let io = |source| Error::Io { path: path.clone(), source };
+        let io = |source| Error::io("read", path)(source);
         let file = File::open(path).map_err(io)?;
         left += file.metadata().map_err(io)?.len();
         files.push((path, file));
@@ -69,7 +71,7 @@ pub fn read_tensorflow(prefix: &Path) -> Result<NamedTensors, Error> {
         let tensor = tensor_name(name);
         check_finite(&tensor, &values)?;
         if tensors.contains_key(&tensor) {
-            return Err(Error::DuplicateTensor(tensor));
+            return Err(tensor_twice(&tensor));
         }
         tensors.insert(tensor, (shape, values));
     }
@@ -89,13 +91,13 @@ struct Variable {
 }
 
 impl Index {
-    fn corrupt(&self, reason: impl Into<String>) -> Error {
+    fn corrupt(&self, reason: impl Display) -> Error {
         corrupt(&self.path, reason)
     }
 
     fn read(prefix: &Path) -> Result<Self, Error> {
         let path = appended(prefix, ".index");
-        let io = |source| Error::Io { path: path.clone(), source };
+        let io = |source| Error::io("read", &path)(source);
         let file = File::open(&path).map_err(io)?;
         let mut bytes = Vec::new();
         file.take(MAX_TABLE_BYTES + 1).read_to_end(&mut bytes).map_err(io)?;
@@ -129,13 +131,13 @@ impl Index {
         Ok(found)
     }
 
-    fn unsupported(&self, reason: impl Into<String>) -> Error {
-        Error::UnsupportedWeights { path: self.path.clone(), format: FORMAT, reason: reason.into() }
+    fn unsupported(&self, reason: impl Display) -> Error {
+        unsupported_weights(FORMAT, reason).at(&self.path)
     }
 }
 
-fn corrupt(path: &Path, reason: impl Into<String>) -> Error {
-    Error::CorruptWeights { path: path.into(), format: FORMAT, reason: reason.into() }
+fn corrupt(path: &Path, reason: impl Display) -> Error {
+    damaged_weights(FORMAT, reason).at(path)
 }
 
 /// Where and how a variable is stored: a `BundleEntryProto`.
@@ -170,7 +172,7 @@ impl Place {
 
     /// Reads the elements. Returns the shape and the values in the layout of Hugging Face.
     fn read(&self, name: &str, path: &Path, file: &mut File) -> Result<(Vec<usize>, Vec<f32>), Error> {
-        let io = |source| Error::Io { path: path.into(), source };
+        let io = |source| Error::io("read", path)(source);
         let length = file.metadata().map_err(io)?.len();
         let (widen, width) = match self.dtype {
             1 => (widen_f32 as fn(&[u8]) -> Vec<f32>, 4usize),
@@ -178,7 +180,7 @@ impl Place {
             19 => (widen_f16 as fn(&[u8]) -> Vec<f32>, 2),
             other => {
                 let dtype = format!("number {other} of tensorflow/core/framework/types.proto");
-                return Err(Error::UnsupportedDtype { name: name.into(), dtype });
+                return Err(no_float(name, dtype));
             }
         };
         let stated = self.shape.iter().try_fold(width, |bytes, n| bytes.checked_mul(*n));
@@ -382,14 +384,18 @@ mod tests {
             ("a field is longer", vec![0x12, 100]),
         ] {
             let error = read(&[(b"", HEADER), (b"bert/a", &forged)]).unwrap_err();
-            assert!(matches!(error, Error::CorruptWeights { .. }), "{what}: {error}");
+            assert!(error.to_string().contains("; copy or download it again"), "{what}: {error}");
             assert!(error.to_string().contains(what), "{what}: {error}");
         }
         let overlap = place(2, 0, 8);
         let error = read(&[(b"", HEADER), (b"a", &overlap), (b"b", &overlap)]).unwrap_err();
         assert!(error.to_string().contains("larger than its data files"), "{error}");
         for header in [&[8, 0][..], &[8, 0xff, 0xff, 3], &[8, 1, 16, 1]] {
-            assert!(matches!(read(&[(b"", header)]), Err(Error::CorruptWeights { .. })));
+            assert!(
+                read(&[(b"", header)])
+                    .as_ref()
+                    .is_err_and(|error| error.to_string().contains("; copy or download it again"))
+            );
         }
     }
 
@@ -402,11 +408,11 @@ mod tests {
             (b"bert/a", &partitioned, "\"bert/a\" is partitioned"),
         ] {
             let error = read(&[(b"", HEADER), (key, value)]).unwrap_err();
-            assert!(matches!(error, Error::UnsupportedWeights { .. }), "{error}");
+            assert!(error.to_string().contains("file is not supported:"), "{error}");
             assert!(error.to_string().contains(reason), "{error}");
         }
         let text = [number(1, 7), number(4, 0), number(5, 8)].concat();
         let error = read(&[(b"", HEADER), (b"a", &text)]).unwrap_err();
-        assert!(matches!(error, Error::UnsupportedDtype { .. }), "{error}");
+        assert!(error.to_string().contains("; save it as f32, f16 or bf16"), "{error}");
     }
 }

@@ -54,7 +54,7 @@ impl FolderTokenizer<'_> {
     /// Returns the name and bytes of every tokenizer file.
     ///
     /// # Errors
-    /// [`Error::MissingSpecialToken`] if the vocabulary lacks one of the five special tokens.
+    /// If the vocabulary lacks one of the five special tokens.
     pub fn files(&self) -> Result<Vec<(&'static str, Vec<u8>)>, Error> {
         let vocab: String = self.words.iter().flat_map(|word| [word.as_str(), "\n"]).collect();
         let mut files = vec![
@@ -85,7 +85,9 @@ impl FolderTokenizer<'_> {
 
     fn id(&self, token: &'static str) -> Result<usize, Error> {
         let place = self.words.iter().position(|word| word == token);
-        place.ok_or(Error::MissingSpecialToken(token))
+        place.ok_or(Error::data(format!(
+            "the vocabulary has no {token}, which BERT needs; use a WordPiece vocabulary of BERT"
+        )))
     }
 
     fn tokenizer_config(&self) -> Value {

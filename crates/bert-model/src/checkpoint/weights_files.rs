@@ -11,7 +11,7 @@ use crate::checkpoint::pytorch::read_pytorch;
 use crate::checkpoint::safetensors::read_safetensors;
 use crate::checkpoint::tensorflow::{appended, data_files, read_tensorflow};
 use crate::config::json::read_small;
-use crate::error::Error;
+use crate::error::{Error, damaged_weights, not_json, unsupported_weights};
 
 /// The file name of the weights in a folder that this crate writes.
 pub const WEIGHTS: &str = "model.safetensors";
@@ -65,7 +65,7 @@ impl WeightsFiles {
     /// file `checkpoint` that names one of them.
     ///
     /// # Errors
-    /// [`Error::UnsupportedWeights`] for several TensorFlow checkpoints.
+    /// An error for several TensorFlow checkpoints.
     pub fn find(dir: &Path) -> Result<Option<Self>, Error> {
         let named = FILES.map(|(name, form)| Self { form, path: dir.join(name) });
         if let Some(found) = named.into_iter().find(|found| found.path.is_file()) {
@@ -83,15 +83,14 @@ impl WeightsFiles {
             [prefix] => Ok(tensorflow(prefix.clone())),
             [first, ..] => match prefixes.iter().find(|prefix| Some(*prefix) == latest(dir).as_ref()) {
                 Some(prefix) => Ok(tensorflow(prefix.clone())),
-                None => Err(Error::UnsupportedWeights {
-                    path: dir.into(),
-                    format: "TensorFlow",
-                    reason: format!(
+                None => {
+                    let reason = format!(
                         "it is one of {} checkpoints in this folder; convert one with `bert import {} DIR`",
                         prefixes.len(),
                         first.display()
-                    ),
-                }),
+                    );
+                    Err(unsupported_weights("TensorFlow", reason).at(dir))
+                }
             },
         }
     }
@@ -123,8 +122,9 @@ impl WeightsFiles {
     /// Reads all tensors, converted to f32.
     ///
     /// # Errors
-    /// [`Error::Io`]; [`Error::CorruptWeights`] and [`Error::Json`] for damaged files; [`Error::UnsupportedWeights`],
-    /// [`Error::UnsupportedDtype`], [`Error::WeightNotFinite`].
+    /// When a file cannot be read or written; when a weights file is truncated or inconsistent and an error for
+    /// damaged files; when a weights file is intact, but contains something that this crate does not read, when a
+    /// tensor's element type is not a float, when a tensor of a checkpoint holds NaN or infinity.
     pub fn read(&self) -> Result<NamedTensors, Error> {
         match self.form {
             WeightsForm::Safetensors => read_safetensors(&self.path),
@@ -179,10 +179,10 @@ impl WeightsFiles {
 
     /// Returns the names of the tensors in each file, from the key `weight_map` of the index.
     fn parts(&self) -> Result<BTreeMap<String, Vec<String>>, Error> {
-        let json = |reason: String| Error::Json { path: self.path.clone(), reason };
+        let json = |reason: String| not_json(reason).at(&self.path);
         let text = read_small(&self.path).map_err(|source| match source.kind() {
             std::io::ErrorKind::FileTooLarge => self.corrupt(source.to_string()),
-            _ => Error::Io { path: self.path.clone(), source },
+            _ => Error::io("read", &self.path)(source),
         })?;
         let index: Value = serde_json::from_slice(&text).map_err(|e| json(e.to_string()))?;
         let Some(map) = index["weight_map"].as_object().filter(|map| !map.is_empty()) else {
@@ -204,7 +204,7 @@ impl WeightsFiles {
 
     fn corrupt(&self, reason: String) -> Error {
         let format = if self.form == WeightsForm::SeveralPyTorch { "PyTorch" } else { "safetensors" };
-        Error::CorruptWeights { path: self.path.clone(), format, reason }
+        damaged_weights(format, reason).at(&self.path)
     }
 }
 

@@ -1,5 +1,7 @@
 //! The configuration of an adapter or of LoRA.
 
+use std::fmt::Display;
+
 use serde_json::Value;
 
 use crate::error::Error;
@@ -35,7 +37,7 @@ impl AdapterConfig {
     /// Checks that the sizes are valid for a model of this hidden size.
     ///
     /// # Errors
-    /// [`Error::AdapterConfig`] with the key.
+    /// When a key of `adapter_config.json` is invalid with the key.
     pub fn validate(&self, hidden_size: usize) -> Result<(), Error> {
         match *self {
             Self::Bottleneck { reduction_factor, .. }
@@ -64,8 +66,8 @@ pub(crate) fn number(value: f64) -> Value {
     if value.fract() == 0.0 && value.abs() < 1e15 { (value as i64).into() } else { value.into() }
 }
 
-pub(crate) fn adapter_config_error(key: &str, reason: impl Into<String>) -> Error {
-    Error::AdapterConfig { key: key.into(), reason: reason.into() }
+pub(crate) fn adapter_config_error(key: &str, reason: impl Display) -> Error {
+    Error::model(format!("adapter configuration: `{key}` {reason}"))
 }
 
 /// Position of a bottleneck adapter in a layer.

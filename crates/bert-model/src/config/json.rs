@@ -11,8 +11,8 @@ use bert_kernels::gelu::Gelu;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
-use crate::config::{BertConfig, Preset, config_error};
-use crate::error::Error;
+use crate::config::{BertConfig, Preset};
+use crate::error::{Error, config_key, not_json};
 
 /// The class of a head on frozen features.
 pub(crate) const FEATURE_HEAD_CLASS: &str = "BertWithFeatureHead";
@@ -24,7 +24,8 @@ impl BertConfig {
     /// Reads a `config.json`.
     ///
     /// # Errors
-    /// [`Error::Io`], [`Error::Json`], or [`Error::Config`] with the key.
+    /// When a file cannot be read or written, when a JSON file is not JSON, or not an object, or when a key of
+    /// `config.json` is invalid with the key.
     pub fn read(path: impl AsRef<Path>) -> Result<Self, Error> {
         Self::from_json(read_object(path.as_ref())?)
     }
@@ -46,7 +47,7 @@ impl BertConfig {
     /// Parses the object of a `config.json`. The five sizes are required; everything else defaults to BERT's values.
     ///
     /// # Errors
-    /// [`Error::Config`] with the key.
+    /// When a key of `config.json` is invalid with the key.
     pub fn from_json(mut json: Map<String, Value>) -> Result<Self, Error> {
         reject_other_models(&json)?;
         let json = &mut json;
@@ -60,7 +61,7 @@ impl BertConfig {
             Some("gelu_new" | "gelu_pytorch_tanh") => Gelu::Tanh,
             Some(name) => {
                 let reason = format!("is `{name}`; `gelu`, `gelu_new` and `gelu_pytorch_tanh` are supported");
-                return Err(config_error("hidden_act", reason));
+                return Err(config_key("hidden_act", reason));
             }
         };
         or_default(json, "hidden_dropout_prob", &mut config.hidden_dropout_prob)?;
@@ -128,8 +129,8 @@ impl BertConfig {
 }
 
 fn read_object(path: &Path) -> Result<Map<String, Value>, Error> {
-    let text = read_small(path).map_err(|source| Error::Io { path: path.into(), source })?;
-    serde_json::from_slice(&text).map_err(|e| Error::Json { path: path.into(), reason: e.to_string() })
+    let text = read_small(path).map_err(Error::io("read", path))?;
+    serde_json::from_slice(&text).map_err(|e| not_json(e).at(path))
 }
 
 /// Reads a regular file, up to the size limit for configurations.
@@ -147,7 +148,7 @@ pub(crate) fn read_small(path: &Path) -> std::io::Result<Vec<u8>> {
 fn reject_other_models(json: &Map<String, Value>) -> Result<(), Error> {
     let reject = |key: &str, fine: &dyn Fn(&Value) -> bool, supported: &str| match json.get(key) {
         Some(value) if !value.is_null() && !fine(value) => {
-            Err(config_error(key, format!("is {value}; only {supported} is supported")))
+            Err(config_key(key, format!("is {value}; only {supported} is supported")))
         }
         _ => Ok(()),
     };
@@ -163,13 +164,13 @@ fn optional<T: DeserializeOwned>(json: &mut Map<String, Value>, key: &str) -> Re
     match json.remove(key) {
         None | Some(Value::Null) => Ok(None),
         Some(value) => {
-            T::deserialize(&value).map(Some).map_err(|e| config_error(key, format!("is {value}: {e}")))
+            T::deserialize(&value).map(Some).map_err(|e| config_key(key, format!("is {value}: {e}")))
         }
     }
 }
 
 fn required<T: DeserializeOwned>(json: &mut Map<String, Value>, key: &str) -> Result<T, Error> {
-    optional(json, key)?.ok_or_else(|| config_error(key, "is missing"))
+    optional(json, key)?.ok_or_else(|| config_key(key, "is missing"))
 }
 
 fn or_default<T: DeserializeOwned>(

@@ -14,7 +14,7 @@ use bert_kernels::Compute;
 use bert_kernels::gelu::Gelu;
 use serde_json::{Map, Value, json};
 
-use crate::error::Error;
+use crate::error::{Error, config_key};
 
 /// The sizes that Google released.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,10 +65,11 @@ impl FromStr for Preset {
     type Err = Error;
 
     fn from_str(name: &str) -> Result<Self, Error> {
-        Self::ALL
-            .into_iter()
-            .find(|preset| preset.name() == name)
-            .ok_or_else(|| Error::UnknownPreset(name.into()))
+        Self::ALL.into_iter().find(|preset| preset.name() == name).ok_or_else(|| {
+            Error::usage(format!(
+                "unknown model size `{name}`; the sizes are tiny, mini, small, medium, base and large"
+            ))
+        })
     }
 }
 
@@ -187,7 +188,7 @@ impl BertConfig {
     /// Checks that the sizes form a valid model.
     ///
     /// # Errors
-    /// [`Error::Config`] with the key.
+    /// When a key of `config.json` is invalid with the key.
     pub fn validate(&self) -> Result<(), Error> {
         let sizes = [
             ("vocab_size", self.vocab_size),
@@ -200,11 +201,11 @@ impl BertConfig {
             ("num_labels", self.num_labels),
         ];
         if let Some((key, _)) = sizes.into_iter().find(|&(_, size)| size == 0) {
-            return Err(config_error(key, "is 0, but must be at least 1"));
+            return Err(config_key(key, "is 0, but must be at least 1"));
         }
         // Checked before any multiplication or allocation.
         if let Some((key, size)) = sizes.into_iter().find(|&(_, size)| size > MAX_SIZE) {
-            return Err(config_error(key, format!("is {size}, but may be {MAX_SIZE} at most")));
+            return Err(config_key(key, format!("is {size}, but may be {MAX_SIZE} at most")));
         }
         let [vocabulary, h, inner, layers] =
             [self.vocab_size, self.hidden_size, self.intermediate_size, self.num_hidden_layers]
@@ -212,17 +213,17 @@ impl BertConfig {
         let parameters = vocabulary * h + layers * (4.0 * h * h + 2.0 * h * inner);
         if parameters > MAX_PARAMETERS {
             let reason = format!("is {layers}: the model would have about {parameters:.1e} parameters");
-            return Err(config_error("num_hidden_layers", reason));
+            return Err(config_key("num_hidden_layers", reason));
         }
         if !self.hidden_size.is_multiple_of(self.num_attention_heads) {
             let hidden = self.hidden_size;
             let heads = self.num_attention_heads;
             let reason = format!("is {hidden}, not a multiple of the {heads} attention heads");
-            return Err(config_error("hidden_size", reason));
+            return Err(config_key("hidden_size", reason));
         }
         if self.pad_token_id >= self.vocab_size {
             let reason = format!("is {}, outside the vocabulary of {}", self.pad_token_id, self.vocab_size);
-            return Err(config_error("pad_token_id", reason));
+            return Err(config_key("pad_token_id", reason));
         }
         self.validate_values()?;
         self.validate_labels()
@@ -237,14 +238,14 @@ impl BertConfig {
         ];
         for (key, prob) in probabilities {
             if !(0.0..1.0).contains(&prob) {
-                return Err(config_error(key, format!("is {prob}, but must be in [0, 1)")));
+                return Err(config_key(key, format!("is {prob}, but must be in [0, 1)")));
             }
         }
         let positive =
             [("initializer_range", self.initializer_range), ("layer_norm_eps", self.layer_norm_eps)];
         for (key, value) in positive {
             if !(value > 0.0 && value.is_finite()) {
-                return Err(config_error(key, format!("is {value}, but must be above 0")));
+                return Err(config_key(key, format!("is {value}, but must be above 0")));
             }
         }
         Ok(())
@@ -256,15 +257,15 @@ impl BertConfig {
         let Some(names) = &self.id2label else {
             return match self.label2id {
                 None => Ok(()),
-                Some(_) => Err(config_error("id2label", "is missing, but `label2id` numbers labels")),
+                Some(_) => Err(config_key("id2label", "is missing, but `label2id` numbers labels")),
             };
         };
         if names.len() != self.num_labels {
             let reason = format!("names {} labels, but `num_labels` is {}", names.len(), self.num_labels);
-            return Err(config_error("id2label", reason));
+            return Err(config_key("id2label", reason));
         }
         if !names.keys().copied().eq(0..self.num_labels) {
-            return Err(config_error("id2label", "must number the labels from 0 without gaps"));
+            return Err(config_key("id2label", "must number the labels from 0 without gaps"));
         }
         let mut numbers = BTreeMap::new();
         for (number, name) in names {
@@ -272,13 +273,13 @@ impl BertConfig {
                 let reason = format!(
                     "gives the name {name:?} to the labels {first} and {number}; give every label its own name"
                 );
-                return Err(config_error("id2label", reason));
+                return Err(config_key("id2label", reason));
             }
         }
         for (name, number) in self.label2id.iter().flatten() {
             if let Some(other) = numbers.get(name).filter(|other| **other != number) {
                 let reason = format!("numbers {name:?} {number}, but `id2label` numbers it {other}");
-                return Err(config_error("label2id", reason));
+                return Err(config_key("label2id", reason));
             }
         }
         Ok(())
@@ -326,8 +327,4 @@ impl BertConfig {
         let left_out = seq.saturating_sub(predictions + 1) as f64;
         2.0 * l * s * (3.0 * h * h + after_attention) + 4.0 * l * s * s * h - 2.0 * left_out * after_attention
     }
-}
-
-pub(crate) fn config_error(key: &str, reason: impl Into<String>) -> Error {
-    Error::Config { key: key.into(), reason: reason.into() }
 }

@@ -49,7 +49,10 @@ impl<'a> BigramWeights<'a> {
         };
         let fits = fitted.sides.iter().all(fits) && fitted.sides.len() == shape.offsets.len();
         if !fits || found == 0 || found > expected || fitted.table.len() != found * shape.width {
-            return Err(Error::LogBilinear { found, expected });
+            return Err(Error::model(format!(
+                "the log-bilinear model does not match this BERT model: it has {found} tokens and `vocab_size` is \
+                 {expected}, or the hidden size or the heads differ; fit it for this configuration"
+            )));
         }
         let hidden = config.hidden_size;
         let head_size = config.hidden_size / config.num_attention_heads;

@@ -19,7 +19,7 @@
 
 use super::truncated_normal;
 use crate::config::BertConfig;
-use crate::error::Error;
+use crate::error::{Error, config_key};
 
 /// Standard deviation of word and position embeddings, each in its own dimensions.
 pub(super) const EMBEDDING_STD: f64 = 0.12;
@@ -57,7 +57,7 @@ pub(super) fn offsets(config: &BertConfig) -> Result<&'static [i64], Error> {
             config.hidden_size / heads,
             MIN_POSITION_WIDTH + MARKS
         );
-        return Err(Error::Config { key: "num_attention_heads".into(), reason });
+        return Err(config_key("num_attention_heads", reason));
     }
     Ok(if heads < OFFSETS.len() { &OFFSETS[..2] } else { &OFFSETS })
 }

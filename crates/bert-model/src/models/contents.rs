@@ -43,7 +43,7 @@ impl FolderContents {
     /// Compares tensors with the models of a configuration.
     ///
     /// # Errors
-    /// [`Error::DuplicateTensor`].
+    /// When two names in the file refer to one parameter.
     pub fn new(config: &BertConfig, tensors: NamedTensors) -> Result<Self, Error> {
         let CurrentTensors { tensors, untied } = current_names(tensors)?;
         let tensors = rename_tensors(tensors, canonical);
@@ -74,7 +74,7 @@ impl FolderContents {
     /// Compares tensors like [`Self::new`], and rejects a checkpoint without a usable encoder.
     ///
     /// # Errors
-    /// [`Error::DuplicateTensor`], [`Error::TensorMismatch`].
+    /// When two names in the file refer to one parameter, when the tensors do not match the model.
     pub fn usable(config: &BertConfig, tensors: NamedTensors) -> Result<Self, Error> {
         let contents = Self::new(config, tensors)?;
         if contents.is_usable() {
@@ -82,7 +82,7 @@ impl FolderContents {
         }
         let unexpected = contents.other_layers();
         let Self { missing_encoder: missing, misshapen, .. } = contents;
-        Err(Error::TensorMismatch(LoadReport { missing, misshapen, unexpected }))
+        Err(Error::from(LoadReport { missing, misshapen, unexpected }))
     }
 
     /// Returns whether the checkpoint has the masked-LM head, tied to the word embeddings.

@@ -19,9 +19,9 @@ use burn::nn::{Gru, GruConfig, Linear, Lstm, LstmConfig};
 use burn::tensor::{Device, Int, Tensor};
 use serde_json::Value;
 
+use crate::config::BertConfig;
 use crate::config::json::FEATURE_HEAD_CLASS;
-use crate::config::{BertConfig, config_error};
-use crate::error::Error;
+use crate::error::{Error, config_key};
 use crate::layers::dropout::{Mode, Site, dropout};
 use crate::layers::linear::linear;
 use crate::models::architecture::Architecture;
@@ -59,7 +59,7 @@ impl FromStr for FeatureHeadKind {
 
     fn from_str(name: &str) -> Result<Self, Error> {
         let all = [Self::Mean, Self::Mlp, Self::Gru, Self::BiLstm];
-        let unknown = || config_error(KEY, format!("is {name:?}; mean, mlp, gru and bilstm are supported"));
+        let unknown = || config_key(KEY, format!("is {name:?}; mean, mlp, gru and bilstm are supported"));
         all.into_iter().find(|kind| kind.name() == name).ok_or_else(unknown)
     }
 }
@@ -82,12 +82,12 @@ impl BertConfig {
     /// Returns the head on frozen features; `None` for a plain classifier.
     ///
     /// # Errors
-    /// [`Error::Config`] if its name is unknown.
+    /// If its name is unknown.
     pub fn feature_head(&self) -> Result<Option<FeatureHeadKind>, Error> {
         match self.extra.get(KEY) {
             None | Some(Value::Null) => Ok(None),
             Some(Value::String(name)) => name.parse().map(Some),
-            Some(other) => Err(config_error(KEY, format!("is {other}, not a name"))),
+            Some(other) => Err(config_key(KEY, format!("is {other}, not a name"))),
         }
     }
 }

@@ -20,8 +20,9 @@ use crate::models::architecture::Architecture;
 /// last.
 ///
 /// # Errors
-/// [`Error::Io`] with the file's name, if the sink fails. Before the first file: [`Error::VocabularySize`],
-/// [`Error::MissingSpecialToken`] and [`Error::ParameterNotFinite`].
+/// When a file cannot be read or written with the file's name, if the sink fails. Before the first file: when the
+/// vocabulary has more words than the table has rows, when the vocabulary lacks this token, which BERT needs and when
+/// a parameter of the model to be saved is NaN or infinite.
 pub fn save_pretrained<M: Architecture>(
     sink: &mut Sink<'_>,
     model: &M,
@@ -41,7 +42,8 @@ pub fn save_pretrained<M: Architecture>(
 /// last.
 ///
 /// # Errors
-/// [`Error::VocabularySize`], [`Error::MissingSpecialToken`].
+/// When the vocabulary has more words than the table has rows, when the vocabulary lacks this token, which BERT
+/// needs.
 pub fn files_except_weights<M: Architecture>(
     config: &BertConfig,
     vocabulary: Option<FolderTokenizer<'_>>,
@@ -52,7 +54,10 @@ pub fn files_except_weights<M: Architecture>(
         // The table may have more rows than the vocabulary has words, for example to pad it to a multiple of 8.
         if words > config.vocab_size {
             let vocab_size = config.vocab_size;
-            return Err(Error::VocabularySize { words, vocab_size });
+            return Err(Error::model(format!(
+                "the vocabulary has {words} words, more than the model's `vocab_size` of {vocab_size}; use the \
+                 vocabulary of the model"
+            )));
         }
         files = vocabulary.files()?;
     }

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use bert_model::{
     AdapterConfig, AdapterFolder, AdapterMetadata, Architecture, BertConfig, BertForSequenceClassification,
-    BottleneckForm, Error, FolderTokenizer, Mode, NamedTensors, folder_sink, is_adapter_parameter,
-    map_parameters, read_adapter, read_safetensors, save_adapter, to_named_tensors,
+    BottleneckForm, FolderTokenizer, Mode, NamedTensors, folder_sink, is_adapter_parameter, map_parameters,
+    read_adapter, read_safetensors, save_adapter, to_named_tensors,
 };
 use burn::tensor::{Device, Tensor, TensorData, activation};
 use serde_json::{Value, json};
@@ -418,14 +418,19 @@ fn adapters_of_other_sizes_are_rejected() {
             read(adapter).apply(BertForSequenceClassification::new(config, 1, &device())).unwrap_err()
         };
         let error = apply(&wide);
-        assert!(matches!(error, Error::AdapterWidth { adapter: 24, model: 48, .. }), "{error}");
+        assert!(error.to_string().contains("; use the encoder that it was trained on"), "{error}");
         assert_eq!(error.exit_code(), 4);
         assert!(apply(&deep).to_string().contains("missing: bert.encoder.layer.2."));
         let error = apply(&config().with_labels(&["a", "b"])).to_string();
         assert!(error.contains("classifier.weight has shape [3, 24], but the model has [2, 24]"), "{error}");
     }
     for size in [AdapterConfig::Lora { rank: 25, alpha: 1.0 }, AdapterConfig::Lora { rank: 0, alpha: 1.0 }] {
-        assert!(matches!(base(&device()).with_adapter(size, 1), Err(Error::AdapterConfig { .. })));
+        assert!(
+            base(&device())
+                .with_adapter(size, 1)
+                .as_ref()
+                .is_err_and(|error| error.to_string().contains("adapter configuration: `"))
+        );
     }
 }
 
@@ -434,9 +439,17 @@ fn adapters_without_safetensors_are_rejected() {
     let dir = changed_folder(forms()[0], |_| {});
     let safe = dir.path().join("adapter.safetensors");
     std::fs::rename(&safe, dir.path().join("pytorch_adapter.bin")).unwrap();
-    assert!(matches!(read_adapter(dir.path()), Err(Error::CorruptWeights { format: "PyTorch", .. })));
+    assert!(
+        read_adapter(dir.path())
+            .as_ref()
+            .is_err_and(|error| error.to_string().contains("; copy or download it again"))
+    );
     std::fs::remove_file(dir.path().join("pytorch_adapter.bin")).unwrap();
-    assert!(matches!(read_adapter(dir.path()), Err(Error::MissingFile { file: "adapter.safetensors", .. })));
+    assert!(
+        read_adapter(dir.path())
+            .as_ref()
+            .is_err_and(|error| error.to_string().contains("; give a folder that `save_pretrained` or a"))
+    );
     let error = bert_model::read_pretrained_tensors(dir.path()).unwrap_err();
-    assert!(matches!(error, Error::AdapterWithoutEncoder(_)), "{error}");
+    assert!(error.to_string().contains(": this is an adapter without its encoder."), "{error}");
 }

@@ -1,6 +1,6 @@
 //! config.json, presets, and the parameter and FLOP counts.
 
-use bert_model::{BertConfig, Error, Gelu, Preset, named_parameters};
+use bert_model::{BertConfig, Gelu, Preset, named_parameters};
 use serde_json::{Map, Value, json};
 
 use crate::common::{golden_folder, small_config, small_model};
@@ -107,8 +107,8 @@ fn unsupported_config_values_name_the_key() {
         json.insert(key.into(), value.clone());
         let error = BertConfig::from_json(json).unwrap_err();
         assert_eq!(error.exit_code(), 4);
-        assert!(matches!(&error, Error::Config { key: k, .. } if k == key), "{key} {value}: {error}");
-        assert!(error.to_string().contains(key), "{error}");
+        let begins = format!("model configuration: `{key}` ");
+        assert!(error.to_string().starts_with(&begins), "{key} {value}: {error}");
     }
 }
 
@@ -151,11 +151,11 @@ fn files_that_are_not_configurations() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("config.json");
     let error = BertConfig::read(&path).unwrap_err();
-    assert_eq!((error.exit_code(), matches!(error, Error::Io { .. })), (1, true));
+    assert_eq!((error.exit_code(), error.io_kind().is_some()), (1, true));
     for text in ["{\"vocab_size\": 1", "[1, 2]", ""] {
         std::fs::write(&path, text).unwrap();
         let error = BertConfig::read(&path).unwrap_err();
-        assert_eq!((error.exit_code(), matches!(error, Error::Json { .. })), (3, true));
+        assert_eq!((error.exit_code(), error.to_string().contains(": not valid JSON:")), (3, true));
         assert!(error.to_string().contains("config.json"), "{error}");
     }
     let error = "huge".parse::<Preset>().unwrap_err();

@@ -192,7 +192,7 @@ fn tied_copies_must_be_equal_and_names_unique() {
         copy.1[3] += 1.0;
         wrong.insert(name.into(), copy);
         let error = load(wrong, LoadPolicy::Exact).unwrap_err();
-        assert!(matches!(error, Error::TiedTensorDiffers { .. }), "{error}");
+        assert!(error.to_string().contains("`, but BERT ties both; untied weights are"), "{error}");
         assert_eq!(error.exit_code(), 4);
         assert!(error.to_string().contains(name) && error.to_string().contains(kept));
     }
@@ -200,7 +200,7 @@ fn tied_copies_must_be_equal_and_names_unique() {
     let twice = wrong["bert.embeddings.LayerNorm.weight"].clone();
     wrong.insert("bert.embeddings.LayerNorm.gamma".into(), twice);
     let error = load(wrong, LoadPolicy::Exact).unwrap_err();
-    assert!(matches!(error, Error::DuplicateTensor(_)), "{error}");
+    assert!(error.to_string().contains("` occurs twice, under its current and its"), "{error}");
     assert_eq!(error.exit_code(), 4);
 }
 
@@ -218,7 +218,7 @@ fn f16_is_widened_and_integers_rejected() {
         assert_eq!(read(dtype, &bytes, &[3]).unwrap()["x"], (vec![3], values.to_vec()));
     }
     let error = read(Dtype::I32, &[0; 8], &[2]).unwrap_err();
-    assert!(matches!(error, Error::UnsupportedDtype { .. }), "{error}");
+    assert!(error.to_string().contains("; save it as f32, f16 or bf16"), "{error}");
     assert_eq!(error.exit_code(), 4);
     assert!(error.to_string().contains("`x` has element type I32"), "{error}");
 }
@@ -244,7 +244,7 @@ fn damaged_safetensors_do_not_panic() {
     let read = |bytes: &[u8]| named_tensors_from_bytes(bytes, Path::new("w.safetensors"));
     for length in 0..good.len() {
         let error = read(&good[..length]).unwrap_err();
-        assert!(matches!(error, Error::CorruptWeights { format: "safetensors", .. }), "{error}");
+        assert!(error.to_string().contains("; copy or download it again"), "{error}");
         assert_eq!(error.exit_code(), 3);
         assert!(error.to_string().contains("w.safetensors"), "{error}");
     }
@@ -274,16 +274,16 @@ fn folders_without_readable_weights() {
     assert!(error.to_string().contains("no config.json"), "{error}");
     put("config.json", small_config().to_json_string("BertForPreTraining").as_bytes());
     let error = load();
-    assert!(matches!(error, Error::MissingFile { file: "model.safetensors", .. }), "{error}");
+    assert!(error.to_string().contains("; give a folder that `save_pretrained` or a"), "{error}");
     assert_eq!(error.exit_code(), 4);
     put("pytorch_model.bin", b"pickle");
     let error = load();
-    assert!(matches!(error, Error::CorruptWeights { format: "PyTorch", .. }), "{error}");
+    assert!(error.to_string().contains("; copy or download it again"), "{error}");
     assert_eq!(error.exit_code(), 3);
     assert!(error.to_string().contains("pytorch_model.bin"), "{error}");
     put("model.safetensors.index.json", b"{}");
     let error = load();
-    assert!(matches!(error, Error::CorruptWeights { format: "safetensors", .. }), "{error}");
+    assert!(error.to_string().contains("; copy or download it again"), "{error}");
     put("model.safetensors", b"");
     assert_eq!(load().exit_code(), 3);
     let full = to_safetensors_bytes(&small_model(&small_config()));
@@ -310,12 +310,12 @@ fn mismatched_vocabulary_is_rejected_before_writing() {
     };
     let long: Vec<String> = (0..62).map(|i| format!("w{i}")).collect();
     let (error, written) = save(&long, false);
-    assert!(matches!(error, Error::VocabularySize { words: 62, vocab_size: 61 }), "{error}");
+    assert!(error.to_string().contains("words, more than the model's `vocab_size` of"), "{error}");
     assert_eq!((error.exit_code(), written), (4, 0));
     let (error, written) = save(&words()[..4], false);
-    assert!(matches!(error, Error::MissingSpecialToken("[MASK]")), "{error}");
+    assert!(error.to_string().contains(", which BERT needs; use a WordPiece"), "{error}");
     assert_eq!((error.exit_code(), written), (3, 0));
     let (error, written) = save(&words(), true);
-    assert!(matches!(error, Error::Io { .. }), "{error}");
+    assert!(error.io_kind().is_some(), "{error}");
     assert_eq!((error.exit_code(), written), (1, 1));
 }

@@ -1,8 +1,8 @@
 //! Untrained models with previous-next and bigram initialization: attention, predictions and segment comparison.
 
 use bert_model::{
-    Architecture, BertConfig, BertForPreTraining, BertInput, Error, Initialization, LogBilinear,
-    LogBilinearSide, Mode, Preset, PretrainingInput, to_named_tensors,
+    Architecture, BertConfig, BertForPreTraining, BertInput, Initialization, LogBilinear, LogBilinearSide,
+    Mode, Preset, PretrainingInput, to_named_tensors,
 };
 use burn::tensor::{Tensor, TensorData};
 
@@ -94,7 +94,7 @@ fn too_small_models_are_rejected() {
         let config = BertConfig { hidden_size, num_attention_heads, ..BertConfig::preset(Preset::Tiny, 50) };
         let error =
             BertForPreTraining::initialized(&config, Initialization::PreviousNext, 1, &device()).unwrap_err();
-        assert!(matches!(&error, Error::Config { key, .. } if key == "num_attention_heads"), "{error}");
+        assert!(error.to_string().contains("`num_attention_heads` is "), "{error}");
         assert!(error.to_string().contains("`reference` works with any"), "{error}");
     }
 }
@@ -255,10 +255,9 @@ fn counts_of_another_shape_are_rejected() {
     let fitted = cycle(&tiny);
     let rejected = |config: &BertConfig| {
         let initialization = Initialization::Bigram(&fitted);
-        matches!(
-            BertForPreTraining::initialized(config, initialization, 1, &device()),
-            Err(Error::LogBilinear { found: WORDS, .. })
-        )
+        BertForPreTraining::initialized(config, initialization, 1, &device())
+            .as_ref()
+            .is_err_and(|error| error.to_string().contains(", or the hidden size or the heads differ;"))
     };
     assert!(!rejected(&tiny));
     assert!(rejected(&mini) && rejected(&BertConfig { vocab_size: WORDS - 1, ..tiny }));

@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 
 use bert_model::{
-    BertForPreTraining, BertModel, Error, FolderContents, LoadPolicy, Mode, WeightsFiles, WeightsForm,
+    BertForPreTraining, BertModel, FolderContents, LoadPolicy, Mode, WeightsFiles, WeightsForm,
     load_pretrained, read_pretrained_config, read_pretrained_tensors,
 };
 
@@ -113,7 +113,7 @@ fn untied_decoder_is_refused_where_it_matters() {
         load_pretrained::<BertForPreTraining>(&folder("untied"), |config| config, policy, 0, &device())
     };
     let error = load(LoadPolicy::Exact).unwrap_err();
-    assert!(matches!(error, Error::TiedTensorDiffers { .. }), "{error}");
+    assert!(error.to_string().contains("`, but BERT ties both; untied weights are"), "{error}");
     let (_, _, report) = load(LoadPolicy::FreshHeads).unwrap();
     assert_eq!(report.unexpected, ["cls.predictions.decoder.weight"]);
 }

@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 
 use bert_finetuning::{DEV_LABELS, FinetuneReport, compared_settings};
 use bert_inference::json_file::exists;
-use bert_storage::{Locate, digest_bytes};
+use bert_storage::digest_bytes;
 use bert_tasks::{Label, SeedRun, SeedSummary};
-use bert_training::{Error, RunProblem};
+use bert_training::Error;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -124,7 +124,11 @@ impl SavedResult {
         if first.dev_digest != self.dev_digest {
             let first = first.folders[0].clone();
             let difference = "labels or texts differ".to_string();
-            Err(RunProblem::OtherDevSet { first, difference }.located(folder).into())
+            Err(Error::usage(format!(
+                "not the same dev set as {}: {difference}; scores are compared on the same examples only",
+                first.display()
+            ))
+            .at(folder))
         } else {
             Ok(())
         }
@@ -183,7 +187,11 @@ fn members(options: &impl Serialize) -> Map<String, Value> {
 fn add_runs(group: &mut SeedSummary, more: SeedSummary, folder: &Path) -> Result<(), Error> {
     let known = |run: &SeedRun| group.runs.iter().any(|other| other.seed == run.seed);
     if let Some(twice) = more.runs.iter().find(|run| known(run)) {
-        return Err(RunProblem::SeedTwice(twice.seed).located(folder).into());
+        return Err(Error::usage(format!(
+            "seed {} of this configuration is also in another folder; leave one out",
+            twice.seed
+        ))
+        .at(folder));
     }
     let mut runs = [std::mem::take(&mut group.runs), more.runs].concat();
     runs.sort_by_key(|run| run.seed);

@@ -7,8 +7,7 @@ use bert_inference::json_file::exists;
 use bert_inference::{Answer, Classifier, DeviceName, ModelOptions};
 use bert_storage::write_atomic;
 use bert_task_files::{find_split, read_file};
-use bert_tasks::{Example, Label, Split, Task, TaskError, TaskProblem, write_predictions};
-use bert_training::Error;
+use bert_tasks::{Error, Example, Label, Split, Task, write_predictions};
 use serde::Serialize;
 use zip::write::{SimpleFileOptions, ZipWriter};
 
@@ -55,7 +54,7 @@ pub fn write_submission(
             let mut bytes = Vec::new();
             let labels = labels(task, classifier.answer(&examples)?);
             write_predictions(&mut bytes, task, &examples, &labels)
-                .map_err(|e| Error::io(&folder.join(name), e))?;
+                .map_err(|e| Error::io("read", &folder.join(name))(e))?;
             submission.files.push(name);
             answered.push((name, bytes));
         }
@@ -84,9 +83,8 @@ fn test_sets(task: &Task, data: &Path) -> Result<Vec<TestSet>, Error> {
         let Some(name) = task.spec().submission_file_name(split) else { continue };
         let file = match find_split(task, data, split) {
             Ok(file) => Some(file),
-            Err(TaskError::NoSuchSplit { .. }) => None,
-            Err(TaskError::File(error)) if matches!(error.problem, TaskProblem::MissingSplit { .. }) => None,
-            Err(error) => return Err(error.into()),
+            Err(error) if error.is_absent() => None,
+            Err(error) => return Err(error),
         };
         let examples = file.map(|file| read(&file.path)).transpose()?;
         sets.push((name, examples));

@@ -58,9 +58,7 @@ pub struct Comparison {
 /// Compares two output folders, or the folders of two configurations.
 ///
 /// # Errors
-/// [`Error::Configuration`](bert_inference::Error::Configuration) when there are not exactly two sides, [`OtherDevSet`](bert_training::RunProblem::OtherDevSet)
-/// and [`DifferentDevSets`](bert_training::RunProblem::DifferentDevSets) when they were not scored on the same examples, and
-/// errors of reading.
+/// When there are not exactly two sides, or when they were not scored on the same examples; errors of reading.
 pub fn compare(folders: &[PathBuf]) -> Result<Comparison, Error> {
     let sides: Vec<Vec<PathBuf>> = match folders {
         [first, second] => vec![vec![first.clone()], vec![second.clone()]],
@@ -72,7 +70,7 @@ pub fn compare(folders: &[PathBuf]) -> Result<Comparison, Error> {
                     folders.len(),
                     groups.len()
                 );
-                return Err(Error::configuration("paired", reason));
+                return Err(Error::option("paired", reason));
             }
             groups
         }
@@ -83,10 +81,10 @@ pub fn compare(folders: &[PathBuf]) -> Result<Comparison, Error> {
 /// Compares the folders of two configurations; the folders of a side have different seeds.
 ///
 /// # Errors
-/// As [`compare`]; [`Error::Configuration`](bert_inference::Error::Configuration) when a side has no folder.
+/// As [`compare`]; when a side has no folder.
 pub fn compare_sides(first_folders: &[PathBuf], second_folders: &[PathBuf]) -> Result<Comparison, Error> {
     let ([a, ..], [b, ..]) = (first_folders, second_folders) else {
-        return Err(Error::configuration("paired", "a side has no folder"));
+        return Err(Error::option("paired", "a side has no folder"));
     };
     let first = read_side(first_folders)?;
     let second = read_side(second_folders)?;
@@ -117,7 +115,7 @@ fn paired(metric: Metric, first: &DevAnswers, second: &DevAnswers) -> Result<Pai
     let b = runs(second);
     paired_test(metric, &first.labels, &a, &b).ok_or_else(|| {
         let reason = format!("the {metric} of task {} is not computed from single answers", first.task);
-        Error::configuration("paired", reason)
+        Error::option("paired", reason)
     })
 }
 

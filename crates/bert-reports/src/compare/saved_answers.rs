@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 
 use bert_finetuning::{DEV_LABELS, FinetuneReport};
 use bert_inference::json_file::exists;
-use bert_storage::{Locate, read_limited};
+use bert_storage::read_limited;
 use bert_tasks::{Kind, Label, Task, as_written};
-use bert_training::{Error, RunProblem};
+use bert_training::{Error, damaged};
 
 /// Maximum file size.
 const LARGEST: u64 = 1 << 30;
@@ -57,12 +57,13 @@ impl DevAnswers {
 /// Reads the predictions in an output folder of `finetune`.
 ///
 /// # Errors
-/// [`RunProblem::NoFinetuning`], [`RunProblem::AnswersCorrupt`] naming file and line, or an error of reading.
+/// When the folder has no finished fine-tuning, when a file with a fine-tuning's answers is corrupt, naming file and
+/// line, or an error of reading.
 fn read_answers(folder: &Path) -> Result<DevAnswers, Error> {
     let FinetuneReport { dev, dev_digest, .. } = FinetuneReport::read(folder)?;
     if matches!(dev.task.spec().kind, Kind::Spans { .. } | Kind::Tags) {
         let reason = format!("{}: task {} has no labels to compare", folder.display(), dev.task);
-        return Err(Error::configuration("paired", reason));
+        return Err(Error::option("paired", reason));
     }
     let files = Files { task: dev.task.clone(), folder: folder.to_path_buf(), examples: dev.examples };
     let (names, labels) = files.labels()?;
@@ -70,7 +71,7 @@ fn read_answers(folder: &Path) -> Result<DevAnswers, Error> {
         dev.runs.iter().map(|run| Ok(SeedAnswers { seed: run.seed, answers: files.answers(run.seed)? }));
     let runs = runs.collect::<Result<Vec<_>, Error>>()?;
     if runs.is_empty() {
-        return Err(Error::corrupt_file(&folder.join("report.json"), "the report has no runs"));
+        return Err(damaged(&folder.join("report.json"), "the report has no runs"));
     }
     Ok(DevAnswers { task: dev.task, names, labels, runs, digest: dev_digest })
 }
@@ -142,14 +143,14 @@ impl Files {
             let reason = "this file is missing: restore it, or fine-tune again";
             return Err(self.wrong(file, 0, reason.to_string()));
         }
-        let bytes = read_limited(&path, LARGEST).map_err(|e| Error::io(&path, e))?;
+        let bytes = read_limited(&path, LARGEST).map_err(Error::io("read", &path))?;
         let text = String::from_utf8(bytes).map_err(|_| self.wrong(file, 1, "invalid UTF-8".to_string()))?;
         let lines = (1..).zip(text.split_terminator('\n')).skip(header);
         Ok(lines.map(|(number, line)| (number, line.to_string())).collect())
     }
 
     fn wrong(&self, file: &str, line: u64, reason: String) -> Error {
-        RunProblem::AnswersCorrupt(reason).at_line(self.folder.join(file), line).into()
+        Error::data(reason.to_string()).at_line(self.folder.join(file), line)
     }
 }
 
@@ -180,15 +181,17 @@ pub(crate) fn check_sets(
         let difference =
             format!("its classes are {two}, those of the first folder are {one} (--labels names them)");
         let first = first_path.to_path_buf();
-        return Err(RunProblem::OtherDevSet { first, difference }.located(path).into());
+        return Err(Error::usage(format!(
+            "not the same dev set as {}: {difference}; scores are compared on the same examples only",
+            first.display()
+        ))
+        .at(path));
     }
-    let problem = RunProblem::DifferentDevSets {
-        task: other.task.clone(),
-        examples: other.examples,
-        first_task: first.task.clone(),
-        first_examples: first.examples,
-    };
-    Err(problem.located(path).into())
+    let problem = Error::usage(format!(
+        "{} on {} examples, but the first folder has {} on {}: scores on different sets cannot be combined",
+        other.task, other.examples, first.task, first.examples
+    ));
+    Err(problem.at(path))
 }
 
 /// Rejects predictions for different examples.
@@ -200,7 +203,11 @@ pub(crate) fn check_same(
 ) -> Result<(), Error> {
     check_sets(&first.set(), first_path, &second.set(), path)?;
     let other = |difference: String| {
-        Err(RunProblem::OtherDevSet { first: first_path.to_path_buf(), difference }.located(path).into())
+        Err(Error::usage(format!(
+            "not the same dev set as {}: {difference}; scores are compared on the same examples only",
+            first_path.display()
+        ))
+        .at(path))
     };
     let rows = first.names.iter().zip(&first.labels).zip(second.names.iter().zip(&second.labels));
     if let Some((row, _)) = rows.enumerate().find(|(_, (a, b))| a != b) {

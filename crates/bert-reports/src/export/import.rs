@@ -4,13 +4,12 @@ use std::path::{Path, PathBuf};
 
 use bert_data::PartialSettings;
 use bert_inference::loaded_model::with_outputs;
-use bert_inference::{DeviceName, FolderProblem, ModelDescription, ModelTokenizer};
+use bert_inference::{DeviceName, Error, ModelDescription, ModelTokenizer};
 use bert_model::{
     Architecture, BertConfig, BertForPreTraining, FolderContents, LoadPolicy, NamedTensors, Snapshot,
-    WEIGHTS, WeightsFiles, find_config, find_weights, load_named_tensors,
+    WEIGHTS, WeightsFiles, find_config, find_weights, load_named_tensors, missing_file,
 };
-use bert_storage::{Disk, Locate, StagedFolder};
-use bert_training::Error;
+use bert_storage::{Disk, StagedFolder};
 use bert_training::incomplete_output::OutputGuard;
 
 use crate::export::{CONTENTS, HINT, WeightType, class, described};
@@ -58,8 +57,8 @@ pub fn import(source: &Path, target: &Path, how: &Import) -> Result<Imported, Er
         None => {
             bert_model::reject_weights_file(source)?;
             if !source.exists() {
-                let missing = FolderProblem::NoSuchFolder.located(source);
-                return Err(bert_inference::Error::from(missing).into());
+                let missing = Error::model("this folder does not exist").at(source);
+                return Err(missing);
             }
             find_weights(source)?
         }
@@ -68,7 +67,7 @@ pub fn import(source: &Path, target: &Path, how: &Import) -> Result<Imported, Er
     let folder = weights.path.parent().filter(|folder| !folder.as_os_str().is_empty());
     let folder = folder.unwrap_or(Path::new("."));
     let Some(config_file) = how.config.clone().or_else(|| find_config(folder)) else {
-        return Err(bert_model::Error::MissingFile { path: folder.into(), file: "config.json" }.into());
+        return Err(missing_file(folder, "config.json"));
     };
     let config = BertConfig::read(config_file)?;
     let tokenizer = match &how.vocab {

@@ -117,7 +117,7 @@ pub fn export_on(files: &dyn FileSystem, folder: &Path, target: &Path, how: &Exp
         let reason =
             "pretrain or finetune did not write this model, so it gets no new card; edit its README.md"
                 .to_string();
-        return Err(Error::configuration(flag, reason));
+        return Err(Error::option(flag, reason));
     }
     let ModelFiles { config, tokenizer, description } = ModelFiles::find(folder)?;
     let sentences = SentenceFiles::new(folder, &description, how.sentence_transformers, how.pooling)?;
@@ -154,7 +154,7 @@ pub fn export_on(files: &dyn FileSystem, folder: &Path, target: &Path, how: &Exp
         } else if let Some((_, bytes)) = made.iter().find(|(made, _)| *made == name) {
             unfinished.folder.write_bytes(name, bytes)?;
         } else if exists(&from)? && !(name == CARD && has_card) {
-            let bytes = std::fs::read(&from).map_err(|e| Error::io(&from, e))?;
+            let bytes = std::fs::read(&from).map_err(Error::io("read", &from))?;
             unfinished.folder.write_bytes(name, &bytes)?;
         }
     }
@@ -167,7 +167,7 @@ pub fn export_on(files: &dyn FileSystem, folder: &Path, target: &Path, how: &Exp
 /// When it is not empty, or cannot be read.
 pub fn check_export_folder(target: &Path) -> Result<(), Error> {
     OutputGuard::check_free(&StagedFolder::new(&Disk, target), CONTENTS, HINT)?;
-    Ok(check_writable(&Disk, target)?)
+    check_writable(&Disk, target)
 }
 
 /// Returns the files that are made rather than copied: the description, the tokenizer's files with the length of the

@@ -19,7 +19,7 @@ use bert_training::identity::RUN;
 use bert_training::metrics_log::records;
 use bert_training::{
     EVALUATION, Error, Evaluation, EvaluationRecord, InitializationChoice, RunFile, RunIdentity, RunPaths,
-    SharedText, StepTiming,
+    SharedText, StepTiming, damaged,
 };
 
 /// The run that wrote a model folder.
@@ -43,7 +43,7 @@ fn origin(folder: &Path) -> Result<Option<Origin>, Error> {
     // transformers' Trainer writes another file of the same name.
     if exists(&folder.join(MARKER))? {
         let TrainerState { step, run, .. } = read_record(&state)?;
-        let identity = serde_json::from_value(run).map_err(|error| Error::corrupt_file(&state, error))?;
+        let identity = serde_json::from_value(run).map_err(|error| damaged(&state, error))?;
         let run = folder.parent().and_then(Path::parent).map(PathBuf::from).unwrap_or_default();
         let file = if exists(&run.join(RUN))? { Some(read_record::<RunFile>(&run.join(RUN))?) } else { None };
         let start = file.as_ref().map(|file| file.start.clone());

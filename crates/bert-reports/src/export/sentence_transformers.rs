@@ -32,7 +32,7 @@ impl SentenceFiles {
     /// the folder is of a model of sentences.
     ///
     /// # Errors
-    /// [`Error::Configuration`](bert_inference::Error::Configuration) when the folder has modules that cannot be exported.
+    /// When the folder has modules that cannot be exported.
     pub(super) fn new(
         folder: &Path,
         description: &ModelDescription,

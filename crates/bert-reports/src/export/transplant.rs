@@ -7,28 +7,27 @@ use std::path::Path;
 
 use bert_inference::json_file::exists;
 use bert_model::{
-    CurrentTensors, Error as ModelError, NamedTensors, WEIGHTS, current_names, named_tensors_to_bytes,
+    CurrentTensors, NamedTensors, WEIGHTS, current_names, named_tensors_to_bytes, not_tied,
     read_pretrained_tensors,
 };
 use bert_storage::Disk;
-use bert_training::Error;
+use bert_training::{Error, mismatch};
 
 use crate::export::{FILES, POOLER, begin};
 
 /// Writes a model folder with the encoder of `encoder` and everything else of `head`, both model folders.
 ///
 /// # Errors
-/// [`Error::Mismatch`](bert_inference::Error::Mismatch) when the encoders differ in a name or a shape; when a folder cannot be read, or `target` is not
-/// empty.
+/// When the encoders differ in a name or a shape; when a folder cannot be read, or `target` is not empty.
 pub fn transplant_encoder(encoder: &Path, head: &Path, target: &Path) -> Result<(), Error> {
     let new = current_names(read_pretrained_tensors(encoder)?)?.tensors;
     let CurrentTensors { mut tensors, untied } = current_names(read_pretrained_tensors(head)?)?;
     if let Some((name, tied_to)) = untied.first() {
-        return Err(ModelError::TiedTensorDiffers { name: (*name).into(), tied_to: (*tied_to).into() }.into());
+        return Err(not_tied(name, tied_to));
     }
     let differences = differing_shapes(&new, &tensors);
     if !differences.is_empty() {
-        return Err(Error::mismatch(differences));
+        return Err(mismatch(differences));
     }
     tensors.extend(new.into_iter().filter(|(name, _)| is_of_encoder(name)));
     let unfinished = begin(&Disk, target, None)?;
@@ -37,7 +36,7 @@ pub fn transplant_encoder(encoder: &Path, head: &Path, target: &Path) -> Result<
         if name == WEIGHTS {
             unfinished.folder.write_bytes(name, &named_tensors_to_bytes(&tensors))?;
         } else if exists(&from)? {
-            unfinished.folder.write_bytes(name, &std::fs::read(&from).map_err(|e| Error::io(&from, e))?)?;
+            unfinished.folder.write_bytes(name, &std::fs::read(&from).map_err(Error::io("read", &from))?)?;
         }
     }
     unfinished.finish()

@@ -8,14 +8,14 @@ pub(crate) mod status;
 
 use std::path::{Path, PathBuf};
 
-use bert_storage::{Disk, Locate, StagedFolder};
+use bert_storage::{Disk, StagedFolder};
 
 use crate::live::finetuning::FinetuningWatch;
 use crate::live::pretraining::PretrainingWatch;
 pub use crate::live::status::{LiveFigure, LiveState, LiveStatus};
 use bert_inference::json_file::exists;
+use bert_training::Error;
 use bert_training::identity::RUN;
-use bert_training::{Error, RunProblem};
 
 /// A run or fine-tuning that is read again and again.
 pub struct LiveRun {
@@ -44,7 +44,8 @@ impl LiveRun {
     /// Reads the changes since the last call.
     ///
     /// # Errors
-    /// [`RunProblem::NothingToReport`] while the folder is neither a run nor a fine-tuning; errors of reading a file.
+    /// When the folder to report on is neither a run nor a fine-tuning while the folder is neither a run nor a
+    /// fine-tuning; errors of reading a file.
     pub fn status(&mut self) -> Result<LiveStatus, Error> {
         let in_use = StagedFolder::new(&Disk, &self.folder).is_in_use();
         if self.kind.is_none() {
@@ -53,7 +54,11 @@ impl LiveRun {
             } else if FinetuningWatch::is_one(&self.folder)? {
                 Kind::Finetuning(Box::new(FinetuningWatch::new(&self.folder)))
             } else {
-                return Err(RunProblem::NothingToReport.located(&self.folder).into());
+                return Err(Error::failed(
+                    "neither a pre-training run (run.json) nor a fine-tuning (report.json); for a data folder use \
+                     bert inspect --html",
+                )
+                .at(&self.folder));
             });
         }
         match self.kind.as_mut().expect("set above") {

@@ -16,13 +16,14 @@ use parquet::file::properties::WriterProperties;
 /// `query_token`, `key_token` and `weight` (f32).
 ///
 /// # Errors
-/// [`Error::Results`](bert_inference::Error::Results).
+/// When the results cannot be written.
 pub fn write_attention_parquet(
     models: &[NamedAttention<'_>],
     out: &mut (dyn Write + Send),
 ) -> Result<(), Error> {
-    let failed =
-        |error: ParquetError| -> Error { bert_inference::Error::Results(io::Error::other(error)).into() };
+    let failed = |error: ParquetError| -> Error {
+        Error::failed(format!("cannot write the results: {}", io::Error::other(error)))
+    };
     let text = DataType::Utf8;
     let number = DataType::Int32;
     let fields = [

@@ -19,7 +19,7 @@ use parquet::file::properties::WriterProperties;
 /// there is one row per line, without the columns `position` and `token`.
 ///
 /// # Errors
-/// The errors of [`Extractor::each_line`]; [`Error::Results`](bert_inference::Error::Results).
+/// The errors of [`Extractor::each_line`]; when the results cannot be written.
 pub fn write_features_parquet(
     extractor: &Extractor,
     lines: &dyn TextSource,
@@ -43,7 +43,7 @@ fn results_error(error: ParquetError) -> Error {
         },
         other => io::Error::other(other),
     };
-    bert_inference::Error::Results(source).into()
+    Error::failed(format!("cannot write the results: {source}"))
 }
 
 fn item() -> Arc<Field> {

@@ -90,7 +90,7 @@ pub fn digest_bytes(bytes: &[u8]) -> String {
 /// Returns the BLAKE3 digest of a file or an object, in hex.
 ///
 /// # Errors
-/// [`Error::Io`] if the file cannot be read.
+/// [`Error`] if the file cannot be read.
 pub fn digest_file(path: &Path) -> Result<String> {
     let file = open_stream(path).map_err(Error::io("open", path))?;
     let mut hasher = blake3::Hasher::new();

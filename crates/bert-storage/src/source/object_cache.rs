@@ -59,7 +59,7 @@ impl ObjectCache {
     /// after the copy is removed from the cache.
     ///
     /// # Errors
-    /// [`Error::Io`], [`Error::DiskFull`]; [`Error::Differs`] if the object has another digest.
+    /// [`Error`]; also if the object has another digest.
     pub fn open(&self, url: &Path, bytes: u64, blake3: &str) -> Result<File> {
         let path = self.folder.join(blake3);
         if let Some(file) = self.valid_copy(&path, bytes, blake3)? {
@@ -77,7 +77,8 @@ impl ObjectCache {
         let from = open_stream(url).map_err(Error::io("open", url))?;
         let found = copy_digested(from, copy.as_file_mut(), url, &path)?;
         if found != blake3 {
-            return Err(Error::Differs { path: url.to_owned(), found, expected: blake3.to_owned() });
+            let text = format!("its BLAKE3 digest is {found}, expected {blake3}");
+            return Err(Error::data(text).at(url));
         }
         copy.as_file().sync_all().map_err(|source| Error::write(&path, bytes, source))?;
         let mut file = copy.persist(&path).map_err(|error| Error::io("write", &path)(error.error))?;

@@ -4,7 +4,8 @@ use std::fs::{File, TryLockError};
 use std::io::ErrorKind;
 use std::path::Path;
 
-use crate::error::{Error, Result, is_absent};
+use crate::error::{Class, Error, Result, is_absent};
+use crate::objects::url::shown;
 use crate::system::FileSystem;
 
 /// Name of the lock file in an output folder.
@@ -40,10 +41,23 @@ pub(super) fn take(
             // so try again.
             Ok(()) if !still_has_its_name(&file, &path) => {}
             Ok(()) => return Ok(OutputLock { file, name: name.to_owned() }),
-            Err(TryLockError::WouldBlock) => return Err(Error::InUse { path: folder.to_owned() }),
-            Err(TryLockError::Error(source)) => return Err(Error::Lock { path, source }),
+            Err(TryLockError::WouldBlock) => return Err(in_use(folder)),
+            Err(TryLockError::Error(cause)) => return Err(no_locks(&path).because(cause)),
         }
     }
+}
+
+fn in_use(folder: &Path) -> Error {
+    let text = "is in use by another process: wait until it ends, or choose another folder";
+    Error::new(Class::InUse, format!("{} {text}", shown(folder)))
+}
+
+fn no_locks(path: &Path) -> Error {
+    Error::failed(format!(
+        "cannot lock {}: its file system may not support locks; mount it with locks (NFS: lockd, Lustre: -o flock), or \
+         choose a folder on another file system",
+        path.display()
+    ))
 }
 
 /// Returns whether an open file is the file at a path, as far as the system can tell.

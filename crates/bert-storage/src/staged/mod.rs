@@ -62,7 +62,7 @@ impl<'a> StagedFolder<'a> {
     /// Returns whether a name exists in the folder.
     ///
     /// # Errors
-    /// [`Error::Io`] if the file system returns an error.
+    /// [`Error`] if the file system returns an error.
     pub fn has(&self, name: &str) -> Result<bool> {
         self.path_exists(&self.path_of(name))
     }
@@ -70,7 +70,7 @@ impl<'a> StagedFolder<'a> {
     /// Returns whether the folder exists.
     ///
     /// # Errors
-    /// [`Error::Io`] if the file system returns an error.
+    /// [`Error`] if the file system returns an error.
     pub fn exists(&self) -> Result<bool> {
         self.path_exists(&self.path)
     }
@@ -86,7 +86,7 @@ impl<'a> StagedFolder<'a> {
     /// Returns all names in the folder, sorted; empty if the folder does not exist.
     ///
     /// # Errors
-    /// [`Error::Io`] if the folder cannot be read.
+    /// [`Error`] if the folder cannot be read.
     pub fn names(&self) -> Result<Vec<String>> {
         let names = match self.files.names(&self.path) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
@@ -100,7 +100,7 @@ impl<'a> StagedFolder<'a> {
     /// Creates the folder and its missing parents durably, so that they survive a power cut.
     ///
     /// # Errors
-    /// [`Error::Io`]; parents already created stay.
+    /// [`Error`]; parents already created stay.
     pub fn create(&self) -> Result<()> {
         let path = &self.path;
         if path.as_os_str().is_empty() || path.is_dir() {
@@ -119,8 +119,8 @@ impl<'a> StagedFolder<'a> {
     /// Takes the exclusive lock with this name, without waiting. The usual name is [`LOCK`].
     ///
     /// # Errors
-    /// [`Error::InUse`] if another process holds it, [`Error::Io`] if the lock file cannot be created, [`Error::Lock`]
-    /// if the file system does not support locks.
+    /// [`Class::InUse`](crate::Class::InUse) if another process holds it; if the lock file cannot be created, or the file
+    /// system does not support locks.
     pub fn lock(&self, name: &str) -> Result<OutputLock> {
         self.lock_by(File::try_lock, name)
     }
@@ -156,7 +156,7 @@ impl<'a> StagedFolder<'a> {
     /// because a file that is being written looks the same.
     ///
     /// # Errors
-    /// [`Error::Io`].
+    /// [`Error`].
     pub fn remove_temporaries(&self) -> Result<()> {
         self.clear(|name| is_temporary(name) && !self.path_of(name).is_dir())
     }
@@ -213,7 +213,7 @@ impl<'a> StagedFolder<'a> {
     /// Writes a value as checksummed JSON, atomically but without an fsync: a power cut may lose it.
     ///
     /// # Errors
-    /// [`Error::Io`].
+    /// [`Error`].
     ///
     /// # Panics
     /// As [`checksummed_json`](fn@crate::checksummed_json::checksummed_json).
@@ -234,7 +234,7 @@ impl<'a> StagedFolder<'a> {
     /// another format.
     ///
     /// # Errors
-    /// [`Error::Io`] if the file cannot be read.
+    /// [`Error`] if the file cannot be read.
     pub fn read_checksummed<T: DeserializeOwned>(&self, name: &str) -> Result<Option<T>> {
         let path = self.path_of(name);
         match self.files.read(&path, MAX_BYTES) {
@@ -247,7 +247,7 @@ impl<'a> StagedFolder<'a> {
     /// Moves the file or folder with this name from another folder to this one; replaces an existing one.
     ///
     /// # Errors
-    /// [`Error::Io`].
+    /// [`Error`].
     pub fn move_into(&self, from: &Path, name: &str) -> Result<()> {
         let to = self.path_of(name);
         self.files.rename(from, &to).map_err(Error::io("rename to", &to))
@@ -256,7 +256,7 @@ impl<'a> StagedFolder<'a> {
     /// Syncs the folder, so that its names survive a power cut.
     ///
     /// # Errors
-    /// [`Error::Io`].
+    /// [`Error`].
     pub fn sync(&self) -> Result<()> {
         self.files.sync_folder(&self.path).map_err(Error::io("sync", &self.path))
     }
@@ -264,7 +264,7 @@ impl<'a> StagedFolder<'a> {
     /// Removes a file or a folder with its contents. Returns whether it existed.
     ///
     /// # Errors
-    /// [`Error::Io`].
+    /// [`Error`].
     pub fn remove(&self, name: &str) -> Result<bool> {
         let path = self.path_of(name);
         let removed = match self.files.symlink_metadata(&path) {
@@ -280,7 +280,7 @@ impl<'a> StagedFolder<'a> {
     /// never taken for a complete one. Also removes what an earlier, killed process left under that name.
     ///
     /// # Errors
-    /// [`Error::Io`].
+    /// [`Error`].
     pub fn discard(&self, name: &str, hidden: &str) -> Result<()> {
         self.remove(hidden)?;
         if self.has(name)? {
@@ -294,7 +294,7 @@ impl<'a> StagedFolder<'a> {
     /// Removes all names in the folder for which `is_removed` returns true.
     ///
     /// # Errors
-    /// [`Error::Io`].
+    /// [`Error`].
     pub fn clear(&self, is_removed: impl Fn(&str) -> bool) -> Result<()> {
         self.names()?.iter().filter(|name| is_removed(name)).try_for_each(|name| self.remove(name).map(drop))
     }
@@ -302,7 +302,7 @@ impl<'a> StagedFolder<'a> {
     /// Removes the folder with its contents.
     ///
     /// # Errors
-    /// [`Error::Io`].
+    /// [`Error`].
     pub fn remove_all(&self) -> Result<()> {
         self.files.remove_dir_all(&self.path).map_err(Error::io("remove", &self.path))
     }
@@ -310,7 +310,7 @@ impl<'a> StagedFolder<'a> {
     /// Removes the folder if it is empty. Returns whether it no longer exists.
     ///
     /// # Errors
-    /// [`Error::Io`].
+    /// [`Error`].
     pub fn remove_if_empty(&self) -> Result<bool> {
         match self.files.remove_dir(&self.path) {
             Ok(()) => Ok(true),
@@ -325,7 +325,7 @@ impl<'a> StagedFolder<'a> {
     /// another process has just begun to use it.
     ///
     /// # Errors
-    /// [`Error::Io`].
+    /// [`Error`].
     pub fn remove_unlocking(&self, locks: Vec<OutputLock>) -> Result<()> {
         self.clear(|name| locks.iter().all(|lock| lock.name != name))?;
         for lock in &locks {
@@ -339,6 +339,7 @@ impl<'a> StagedFolder<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::Class;
     use crate::system::Disk;
 
     #[test]
@@ -346,7 +347,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let staged = StagedFolder::new(&Disk, folder.path());
         let lock = staged.lock(LOCK).unwrap();
-        assert!(matches!(staged.lock(LOCK), Err(Error::InUse { .. })));
+        assert_eq!(staged.lock(LOCK).unwrap_err().class(), Class::InUse);
         drop(lock);
         staged.lock(LOCK).unwrap();
     }

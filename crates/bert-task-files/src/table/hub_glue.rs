@@ -2,13 +2,11 @@
 
 use std::path::Path;
 
-use bert_storage::Locate;
-use bert_tasks::{Columns, Example, Kind, Task, TaskError};
+use bert_tasks::{Columns, Error, Example, Kind, Task};
 use bert_text::class_names;
 
 use super::rows::{Row, RowRules, TableLabels, read_rows};
 use crate::glue_tsv::label_of;
-use crate::lines::unreadable;
 use crate::missing_label::{ExampleFile, LabelUse};
 
 /// Returns the names on the Hub of an official file, without and with the folder of the task: `MNLI/dev_matched.tsv` is
@@ -31,7 +29,7 @@ pub(crate) fn read_hub_file(
     task: &Task,
     path: &Path,
     label_use: LabelUse,
-) -> Result<ExampleFile<Example>, TaskError> {
+) -> Result<ExampleFile<Example>, Error> {
     let spec = task.spec();
     let columns = |text_a, text_b| Columns { text_a, text_b, label: "label" };
     let columns = match task {
@@ -41,7 +39,7 @@ pub(crate) fn read_hub_file(
         _ if spec.pair => columns("sentence1", Some("sentence2")),
         _ => columns("sentence", None),
     };
-    let names = class_names(path, columns.label).map_err(unreadable)?;
+    let names = class_names(path, columns.label)?;
     let numbers: Vec<String> = (0..names.len()).map(|number| number.to_string()).collect();
     let is_regression = matches!(spec.kind, Kind::Regression { .. });
     let labels = if is_regression { TableLabels::Scores } else { TableLabels::Classes(&numbers) };

@@ -2,13 +2,11 @@
 
 use std::path::Path;
 
-use bert_storage::Locate;
+use bert_tasks::{Error, Example, TableDescription, Task, wrong_columns};
 
 use super::normalize_label::normalize_label;
 use super::rows::{Row, RowRules};
 use super::{TableLabels, classes, examples, notes, range_of_rows};
-use bert_tasks::{Example, TableDescription, Task, TaskError, TaskProblem};
-
 use crate::missing_label::LabelUse;
 
 /// A text, or a pair of texts, with its label.
@@ -54,19 +52,19 @@ const PARTS: [&str; 2] = ["rows to train on", "rows of dev"];
 /// scores is the one of `train`. Labels are normalized as in files.
 ///
 /// # Errors
-/// [`TaskProblem::NoRows`] without rows; [`TaskProblem::MixedPairs`] if only some rows have a second text;
-/// [`TaskProblem::Classes`]; an unknown or invalid label. The errors have the number of the row, from 1.
+/// An error without rows; if only some rows have a second text; when the labels of a training file cannot be classes;
+/// an unknown or invalid label. The errors have the number of the row, from 1.
 pub fn table_examples(
     train: &[TextRow],
     dev: &[TextRow],
     labels: TableLabels<'_>,
-) -> Result<TableExamples, TaskError> {
+) -> Result<TableExamples, Error> {
     let is_pair = train.first().is_some_and(|row| row.second.is_some());
     let columns: &[&str] = if is_pair { &["text", "second", "label"] } else { &["text", "label"] };
     let columns = columns.iter().map(|&name| name.to_string()).collect();
     let mut description = TableDescription { columns, test_has_labels: false, ..TableDescription::default() };
     let unread = Task::table(description.clone())?;
-    let names = unread.table_columns().ok_or_else(|| TaskError::TableColumns(description.columns.clone()))?;
+    let names = unread.table_columns().ok_or_else(|| wrong_columns(&description.columns))?;
     let [train_path, dev_path] = PARTS.map(Path::new);
     let rules = RowRules { columns: names, labels, label_use: LabelUse::Required };
     let train = rows(train, rules, train_path)?;
@@ -92,13 +90,16 @@ pub fn table_examples(
 }
 
 /// Converts the rows of one part.
-fn rows(given: &[TextRow], rules: RowRules<'_>, part: &Path) -> Result<Vec<Row>, TaskError> {
+fn rows(given: &[TextRow], rules: RowRules<'_>, part: &Path) -> Result<Vec<Row>, Error> {
     if given.is_empty() {
-        return Err(TaskProblem::NoRows.located(part).into());
+        return Err(Error::data("there are no rows").at(part));
     }
     let row = |(line, row): (u64, &TextRow)| {
         if row.second.is_some() != rules.columns.text_b.is_some() {
-            return Err(TaskProblem::MixedPairs.at_line(part, line).into());
+            return Err(Error::data(
+                "either all rows have a second text, or none; this row differs from the first one",
+            )
+            .at_line(part, line));
         }
         let label = rules.label(&row.label).map_err(|problem| problem.at_line(part, line))?;
         Ok(Row {

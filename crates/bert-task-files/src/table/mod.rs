@@ -16,9 +16,9 @@ pub use rows::{TableLabels, column_names};
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use bert_storage::Locate;
 use bert_tasks::{
-    Columns, Example, Kind, Label, Split, SplitFile, TableDescription, Task, TaskError, TaskProblem,
+    Columns, Error, Example, Kind, Label, Split, SplitFile, TableDescription, Task, missing_split,
+    wrong_columns,
 };
 use normalize_label::normalize_label;
 use rows::{Row, RowRules, TABLE_FORMATS, read_rows};
@@ -53,17 +53,18 @@ pub struct TableOptions<'a> {
 /// Returns the task of a table. Unless given, its classes and its range are found in `train`. `test` may have labels. Labels are normalized: surrounding blanks are removed, `1.0` becomes `1`, and `True` becomes `true`.
 ///
 /// # Errors
-/// [`TaskError::TableColumns`], [`TaskProblem::Classes`], and all errors in the files, with the line.
+/// When a table needs two or three different column names, when the labels of a training file cannot be classes, and
+/// all errors in the files, with the line.
 pub fn describe(
     options: TableOptions<'_>,
     train: &Path,
     dev: &Path,
     test: Option<&Path>,
-) -> Result<DescribedTable, TaskError> {
+) -> Result<DescribedTable, Error> {
     let TableOptions { columns, labels, label_use } = options;
     let columns_only = TableDescription { columns: columns.to_vec(), ..TableDescription::default() };
     let unread = Task::table(columns_only.clone())?;
-    let names = unread.table_columns().ok_or_else(|| TaskError::TableColumns(columns.to_vec()))?;
+    let names = unread.table_columns().ok_or_else(|| wrong_columns(columns))?;
     let read = |path: &Path, label_use| {
         read_rows(path, RowRules { columns: names, labels, label_use }).map(|file| file.examples)
     };
@@ -83,7 +84,7 @@ pub fn describe(
     let mut description = TableDescription { test_has_labels, ..columns_only.clone() };
     if labels == TableLabels::Scores {
         let ranges = parts.iter().map(|(path, rows)| range_of_rows(rows, path, names));
-        let ranges = ranges.collect::<Result<Vec<_>, TaskError>>()?;
+        let ranges = ranges.collect::<Result<Vec<_>, Error>>()?;
         description.range = Some(ranges[0]);
         return Ok(DescribedTable { task: Task::table(description)?, notes: Vec::new() });
     }
@@ -103,7 +104,7 @@ pub fn describe(
 }
 
 /// Returns the minimum and maximum score of some rows.
-fn range_of_rows(rows: &[Row], path: &Path, names: Columns<'_>) -> Result<(f32, f32), TaskError> {
+fn range_of_rows(rows: &[Row], path: &Path, names: Columns<'_>) -> Result<(f32, f32), Error> {
     let mut range = (f32::INFINITY, f32::NEG_INFINITY);
     for row in rows {
         let score = score(row, path, names)?;
@@ -113,13 +114,17 @@ fn range_of_rows(rows: &[Row], path: &Path, names: Columns<'_>) -> Result<(f32, 
 }
 
 /// Returns the distinct labels, sorted as numbers if possible, else as text.
-fn classes(rows: &[Row], path: &Path, names: Columns<'_>) -> Result<Vec<String>, TaskError> {
+fn classes(rows: &[Row], path: &Path, names: Columns<'_>) -> Result<Vec<String>, Error> {
     let found: BTreeSet<&String> = rows.iter().filter_map(|row| row.label.as_ref()).collect();
     if !(2..=MAX_CLASSES).contains(&found.len()) {
         let column = names.label.to_string();
         let found = found.len();
         let max = MAX_CLASSES;
-        return Err(TaskProblem::Classes { column, found, max }.located(path).into());
+        return Err(Error::data(format!(
+            "{found} different labels in column \"{column}\"; a classification has 2 to {max} (name them with \
+             --labels, or use --regression for numbers)"
+        ))
+        .at(path));
     }
     let mut found: Vec<String> = found.into_iter().cloned().collect();
     if found.iter().all(|label| label.parse::<i64>().is_ok()) {
@@ -128,19 +133,17 @@ fn classes(rows: &[Row], path: &Path, names: Columns<'_>) -> Result<Vec<String>,
     Ok(found)
 }
 
-fn score(row: &Row, path: &Path, names: Columns<'_>) -> Result<f32, TaskError> {
+fn score(row: &Row, path: &Path, names: Columns<'_>) -> Result<f32, Error> {
     let label = row.label.as_deref().unwrap_or_default();
     let problem = match label.parse::<f32>() {
         Ok(score) if score.is_finite() => return Ok(score),
         // Digits of an infinite number, not the word.
-        Ok(_) if label.contains(|c: char| c.is_ascii_digit()) => TaskProblem::LargeScore(label.to_string()),
-        _ => TaskProblem::WrongValue {
-            column: names.label.to_string(),
-            found: "not a number",
-            expected: "a score",
-        },
+        Ok(_) if label.contains(|c: char| c.is_ascii_digit()) => {
+            Error::data(format!("\"{label}\" is too large for a score (at most {:e})", f32::MAX))
+        }
+        _ => Error::data(format!("\"{}\" is not a number, expected a score", names.label)),
     };
-    Err(problem.at_line(path, row.line).into())
+    Err(problem.at_line(path, row.line))
 }
 
 /// Returns the examples of a table, like [`crate::read_examples`].
@@ -149,7 +152,7 @@ pub(crate) fn read_table(
     columns: Columns<'_>,
     path: &Path,
     label_use: LabelUse,
-) -> Result<ExampleFile<Example>, TaskError> {
+) -> Result<ExampleFile<Example>, Error> {
     let classes: Vec<String> = task.labels().map(String::from).collect();
     let is_regression = matches!(task.spec().kind, Kind::Regression { .. });
     let labels = if is_regression { TableLabels::Scores } else { TableLabels::Classes(&classes) };
@@ -166,7 +169,7 @@ fn examples(
     rows: Vec<Row>,
     path: &Path,
     has_labels: bool,
-) -> Result<Vec<Example>, TaskError> {
+) -> Result<Vec<Example>, Error> {
     let is_regression = matches!(task.spec().kind, Kind::Regression { .. });
     let example = |(at, row): (usize, Row)| {
         let label = match &row.label {
@@ -182,7 +185,7 @@ fn examples(
 }
 
 /// Returns the table file of a split in a folder, such as `train.csv`, `train.jsonl` or `train.parquet`.
-pub(crate) fn find_table(task: &Task, dir: &Path, split: Split) -> Result<SplitFile, TaskError> {
+pub(crate) fn find_table(task: &Task, dir: &Path, split: Split) -> Result<SplitFile, Error> {
     let tried: Vec<String> = TABLE_FORMATS.iter().map(|extension| format!("{split}.{extension}")).collect();
     let mut found = Vec::new();
     for name in &tried {
@@ -191,9 +194,13 @@ pub(crate) fn find_table(task: &Task, dir: &Path, split: Split) -> Result<SplitF
         }
     }
     match &found[..] {
-        [] => Err(TaskProblem::MissingSplit { task: task.clone(), split, tried }.located(dir).into()),
+        [] => Err(missing_split(task, split, &tried).at(dir)),
         [name] => Ok(SplitFile { path: dir.join(name), is_sample: false }),
-        _ => Err(TaskProblem::SeveralTables { split, found }.located(dir).into()),
+        _ => Err(Error::usage(format!(
+            "several {split} files ({}); choose one with --{split}-file",
+            found.join(", ")
+        ))
+        .at(dir)),
     }
 }
 

@@ -3,15 +3,13 @@
 
 use std::path::Path;
 
-use bert_storage::Locate;
+use bert_tasks::{Columns, Error, json_type, missing_label};
 use bert_text::{ColumnPlace, RowValues, TextFormat, value_at};
 use serde_json::{Map, Value};
 
 use super::normalize_label::normalize_label;
-use bert_tasks::{Columns, TaskError, TaskProblem, json_type};
-
 use crate::glue_tsv::{ColumnIndices, check_column_count, table_column};
-use crate::lines::{open_table, unreadable};
+use crate::lines::open_table;
 use crate::missing_label::{ExampleFile, LabelUse, is_missing, is_missing_class};
 
 /// File extensions to search for in a folder.
@@ -54,7 +52,7 @@ impl RowRules<'_> {
     ///
     /// # Errors
     /// [`TaskProblem::MissingLabel`].
-    pub(super) fn label(&self, written: &str) -> Result<String, TaskProblem> {
+    pub(super) fn label(&self, written: &str) -> Result<String, Error> {
         let label = normalize_label(written);
         let is_known = |known: &[String]| known.iter().any(|class| normalize_label(class) == label);
         let missing = match self.labels {
@@ -63,7 +61,7 @@ impl RowRules<'_> {
         };
         if missing {
             let may_be_class = self.labels != TableLabels::Scores;
-            return Err(TaskProblem::MissingLabel { label, may_be_class });
+            return Err(missing_label(&label, may_be_class));
         }
         Ok(label)
     }
@@ -72,38 +70,44 @@ impl RowRules<'_> {
 /// Returns the names of a table's columns, or the keys of its first JSON object.
 ///
 /// # Errors
-/// [`TaskProblem::UnknownTableFormat`]; when the beginning of the file cannot be read.
-pub fn column_names(path: &Path) -> Result<Vec<String>, TaskError> {
+/// When the file extension does not match a supported table format; when the beginning of the file cannot be read.
+pub fn column_names(path: &Path) -> Result<Vec<String>, Error> {
     let format = TextFormat::from_path(path);
     if format == TextFormat::Text {
-        return Err(TaskProblem::UnknownTableFormat.located(path).into());
+        return Err(Error::usage(
+            "the name of a table must end in .csv, .tsv, .jsonl, .ndjson, .json or .parquet",
+        )
+        .at(path));
     }
     let mut reader = open_table(path, format)?;
-    if let Some(header) = reader.header().map_err(unreadable)? {
+    if let Some(header) = reader.header()? {
         return Ok(header.names);
     }
-    Ok(match reader.next_row().map_err(unreadable)?.map(|row| row.values) {
+    Ok(match reader.next_row()?.map(|row| row.values) {
         Some(RowValues::Object(object)) => object.keys().cloned().collect(),
         _ => Vec::new(),
     })
 }
 
 /// Reads all rows of a file.
-pub(super) fn read_rows(path: &Path, rules: RowRules<'_>) -> Result<ExampleFile<Row>, TaskError> {
+pub(super) fn read_rows(path: &Path, rules: RowRules<'_>) -> Result<ExampleFile<Row>, Error> {
     let format = TextFormat::from_path(path);
     if format == TextFormat::Text {
-        return Err(TaskProblem::UnknownTableFormat.located(path).into());
+        return Err(Error::usage(
+            "the name of a table must end in .csv, .tsv, .jsonl, .ndjson, .json or .parquet",
+        )
+        .at(path));
     }
     let mut reader = open_table(path, format)?;
     let rows = ExampleFile { examples: Vec::new(), without_label: 0, misplaced: 0 };
     let mut table = Table { rules, separator: reader.separator(), positions: None, rows };
-    if let Some(header) = reader.header().map_err(unreadable)? {
+    if let Some(header) = reader.header()? {
         let found =
             table.find_columns(&header.names).map_err(|problem| problem.at_line(path, header.line))?;
-        reader.select(&found.selected, found.first_row_is_header).map_err(unreadable)?;
+        reader.select(&found.selected, found.first_row_is_header)?;
         table.positions = Some(found.indices);
     }
-    while let Some(row) = reader.next_row().map_err(unreadable)? {
+    while let Some(row) = reader.next_row()? {
         let added = match &row.values {
             RowValues::Fields(fields) => table.fields(row.line, fields),
             RowValues::Object(object) => table.object(row.line, object),
@@ -131,7 +135,7 @@ struct FoundColumns {
 
 impl Table<'_> {
     /// Finds the columns in the first row.
-    fn find_columns(&self, header: &[String]) -> Result<FoundColumns, TaskProblem> {
+    fn find_columns(&self, header: &[String]) -> Result<FoundColumns, Error> {
         let Columns { text_a, text_b, label } = self.rules.columns;
         let label = table_column(header, label);
         let text_a = table_column(header, text_a)?;
@@ -152,7 +156,7 @@ impl Table<'_> {
     }
 
     /// Adds a row of separated values or of Parquet.
-    fn fields(&mut self, line: u64, fields: &[Option<String>]) -> Result<(), TaskProblem> {
+    fn fields(&mut self, line: u64, fields: &[Option<String>]) -> Result<(), Error> {
         let Some(positions) = self.positions else { return Ok(()) };
         check_column_count(fields.len(), positions.columns, self.separator)?;
         let value = |at: usize| fields[at].as_deref();
@@ -162,7 +166,7 @@ impl Table<'_> {
     }
 
     /// Adds a JSON object.
-    fn object(&mut self, line: u64, object: &Map<String, Value>) -> Result<(), TaskProblem> {
+    fn object(&mut self, line: u64, object: &Map<String, Value>) -> Result<(), Error> {
         let Columns { text_a, text_b, label } = self.rules.columns;
         let text = |name: &str| match value_at(object, name) {
             None | Some(Value::Null) => Ok(None),
@@ -191,7 +195,7 @@ impl Table<'_> {
         text_a: Option<&str>,
         text_b: Option<&str>,
         label: Option<&str>,
-    ) -> Result<(), TaskProblem> {
+    ) -> Result<(), Error> {
         let Columns { text_a: name_a, text_b: name_b, .. } = self.rules.columns;
         let text_a = filled(text_a, name_a, "a text")?;
         if let (Some(name_b), None) = (name_b, text_b) {
@@ -216,7 +220,7 @@ impl Table<'_> {
 }
 
 /// Returns a value that must be present and not blank.
-fn filled<'a>(value: Option<&'a str>, column: &str, expected: &'static str) -> Result<&'a str, TaskProblem> {
+fn filled<'a>(value: Option<&'a str>, column: &str, expected: &'static str) -> Result<&'a str, Error> {
     match value {
         None => Err(wrong(column, "missing", expected)),
         Some(text) if text.trim().is_empty() => Err(wrong(column, "empty", expected)),
@@ -224,8 +228,8 @@ fn filled<'a>(value: Option<&'a str>, column: &str, expected: &'static str) -> R
     }
 }
 
-fn wrong(column: &str, found: &'static str, expected: &'static str) -> TaskProblem {
-    TaskProblem::WrongValue { column: column.to_string(), found, expected }
+fn wrong(column: &str, found: &'static str, expected: &'static str) -> Error {
+    Error::data(format!("\"{column}\" is {found}, expected {expected}"))
 }
 
 const LABEL: &str = "a label";

@@ -4,11 +4,11 @@ use std::fs;
 use std::path::Path;
 
 use bert_task_files::{find_split, read_file};
-use bert_tasks::{Example, Label, Split, Task, TaskError, labels_of};
+use bert_tasks::{Error, Example, Label, Split, Task, labels_of};
 
 use crate::read_split;
 
-fn read(task: &Task, has_labels: bool, bytes: impl AsRef<[u8]>) -> Result<Vec<Example>, TaskError> {
+fn read(task: &Task, has_labels: bool, bytes: impl AsRef<[u8]>) -> Result<Vec<Example>, Error> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("x.tsv");
     fs::write(&path, bytes).unwrap();

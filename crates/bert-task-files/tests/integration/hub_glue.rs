@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use arrow_array::{ArrayRef, Float32Array, Int64Array, RecordBatch, StringArray};
 use bert_task_files::{LabelUse, find_split, read_examples, read_file};
-use bert_tasks::{Label, Split, Task, TaskError};
+use bert_tasks::{Error, Label, Split, Task};
 use parquet::arrow::ArrowWriter;
 use parquet::file::metadata::KeyValue;
 use parquet::file::properties::WriterProperties;
@@ -34,7 +34,7 @@ fn numbers(numbers: &[i64]) -> ArrayRef {
 }
 
 /// Reads the labels of a file with some classes of a task.
-fn labels(task: &Task, columns: &[&str], ids: &[i64], names: &[&str]) -> Result<Vec<Label>, TaskError> {
+fn labels(task: &Task, columns: &[&str], ids: &[i64], names: &[&str]) -> Result<Vec<Label>, Error> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("train-00000-of-00001.parquet");
     write(&path, columns, numbers(ids), names);

@@ -1,26 +1,31 @@
 //! Parses the names of tasks, from the command line and from JSON.
 
-use super::catalog;
-use serde::de::Error as _;
-use serde::{Deserialize, Deserializer};
 use std::str::FromStr;
 
-use crate::task::error::TaskError;
+use bert_storage::did_you_mean;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
+
+use super::catalog;
+use crate::task::error::Error;
 use crate::task::{TableDescription, Task};
 
 impl FromStr for Task {
-    type Err = TaskError;
+    type Err = Error;
 
     /// Parses `rte`, `sst-2`, ...; case and hyphens are ignored, so that `SST2` and `stsb` are accepted.
-    fn from_str(name: &str) -> Result<Self, TaskError> {
+    fn from_str(name: &str) -> Result<Self, Error> {
         let plain = |name: &str| name.replace('-', "").to_ascii_lowercase();
         if plain(name) == catalog::TABLE.name {
             return Task::table(TableDescription::default());
         }
-        Task::ALL
-            .into_iter()
-            .find(|task| plain(task.spec().name) == plain(name))
-            .ok_or_else(|| TaskError::UnknownTask(name.into()))
+        Task::ALL.into_iter().find(|task| plain(task.spec().name) == plain(name)).ok_or_else(|| {
+            Error::usage(format!(
+                "unknown task \"{name}\"; the tasks are {}{}",
+                Task::names(),
+                did_you_mean(name, Task::names().split(", "))
+            ))
+        })
     }
 }
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use serde_json::Value;
 
 use crate::task::Task;
-use crate::task::error::TaskError;
+use crate::task::error::Error;
 use crate::task::example::Example;
 
 /// A window of examples, in the order of the input.
@@ -18,7 +18,7 @@ pub struct Window {
 }
 
 /// The windows of a source.
-pub type Windows<'a> = Box<dyn Iterator<Item = Result<Window, TaskError>> + 'a>;
+pub type Windows<'a> = Box<dyn Iterator<Item = Result<Window, Error>> + 'a>;
 
 /// A source of new texts, such as a file.
 pub trait TextSource {
@@ -30,7 +30,7 @@ pub trait TextSource {
     ///
     /// # Errors
     /// A source that cannot be opened. A window is an error if the input cannot be read, with its line.
-    fn windows(&self, trained_task: Option<&Task>, size: usize) -> Result<Windows<'_>, TaskError>;
+    fn windows(&self, trained_task: Option<&Task>, size: usize) -> Result<Windows<'_>, Error>;
 
     /// Returns the name of the second text column for messages.
     fn second_column(&self) -> &str {
@@ -44,7 +44,7 @@ impl TextSource for Vec<Example> {
         Path::new("the texts")
     }
 
-    fn windows(&self, _: Option<&Task>, size: usize) -> Result<Windows<'_>, TaskError> {
+    fn windows(&self, _: Option<&Task>, size: usize) -> Result<Windows<'_>, Error> {
         let window =
             |examples: &[Example]| Window { examples: examples.to_vec(), ids: vec![None; examples.len()] };
         Ok(Box::new(self.chunks(size).map(move |examples| Ok(window(examples)))))

@@ -5,7 +5,7 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use bert_collectives::{Deadline, JoinError, Lost, TcpConfig, TcpTransport, Token, Transport};
+use bert_collectives::{Deadline, Error, Lost, TcpConfig, TcpTransport, Token, Transport};
 
 use crate::common::{self, all_gather, barrier, on_each, patient};
 
@@ -20,7 +20,7 @@ fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
-fn join(config: &TcpConfig) -> Result<Box<dyn Transport>, JoinError> {
+fn join(config: &TcpConfig) -> Result<Box<dyn Transport>, Error> {
     patient(|deadline| TcpTransport::join(config, deadline, &mut |_| {})).map(|rank| Box::new(rank) as _)
 }
 
@@ -133,7 +133,7 @@ fn ranks_that_do_not_join_are_named() {
     assert!(error.to_string().contains("no answer from rank 1, rank 2 for"), "{error}");
     assert_eq!(error.exit_code(), 75);
     let error = TcpTransport::join(&config(1, 3, free_port()), &mut deadline, &mut |_| {}).unwrap_err();
-    assert!(matches!(error, JoinError::Unreachable { .. }), "{error}");
+    assert!(error.text().starts_with("cannot reach "), "{error}");
 }
 
 #[test]

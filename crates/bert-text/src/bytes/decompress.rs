@@ -15,7 +15,7 @@ use flate2::bufread::GzDecoder;
 use liblzma::bufread::XzDecoder;
 use liblzma::stream::Stream;
 
-use crate::error::{Error, InputProblem, Locate, Result};
+use crate::error::{Error, Result};
 use crate::threads::lock;
 
 /// Number of bytes of a file that are examined to find its format.
@@ -69,8 +69,7 @@ impl Source {
     /// Opens a file of any content.
     ///
     /// # Errors
-    /// [`Error::Storage`] when it cannot be read; [`InputProblem::CorruptCompression`] and
-    /// [`InputProblem::Window`] when it cannot be decompressed.
+    /// When it cannot be read; when a compressed input is damaged or truncated and when it cannot be decompressed.
     pub(crate) fn open(path: &Path) -> Result<Self> {
         let file = open_stream(path).map_err(Error::io("open", path))?;
         let stats = Arc::new(Mutex::new(ReadStats::default()));
@@ -309,16 +308,35 @@ fn damaged(
 ) -> impl FnOnce(io::Error) -> Error + use<> {
     let path = path.to_owned();
     let window = compression.and_then(|format| window_of(format, head));
-    move |source| match compression {
+    move |source| {
+        match compression {
         Some(format) if !is_transient(&source) => match source.to_string() {
             text if is_of_memory(&text) => {
-                InputProblem::Window { format, window, limit: MEMORY }.located(&path).into()
+                large_window(format, window).at(&path)
             }
-            text if text.contains("ictionary mismatch") => InputProblem::Dictionary.located(&path).into(),
-            _ => InputProblem::CorruptCompression(format, source).located(&path).into(),
+            text if text.contains("ictionary mismatch") => Error::data("this zstd data was compressed with a dictionary: decompress it first (zstd -d -D DICTIONARY)").at(&path),
+            _ => Error::data(format!("damaged {format} data")).because(source).at(&path),
         },
         _ => Error::io("read", &path)(source),
     }
+    }
+}
+
+/// Returns the error of a decoder that needs more memory than is allowed; the window is the text that it keeps, in bytes.
+fn large_window(format: &str, window: Option<u64>) -> Error {
+    let size = match window {
+        Some(bytes) => format!("a window of {} MiB", bytes >> 20),
+        None => "a large window".to_string(),
+    };
+    let (decompress, compress) = match format {
+        "zstd" => ("zstd -d --long=31 --memory=4GB", "zstd --long=27"),
+        _ => ("xz -d", "xz -9"),
+    };
+    Error::data(format!(
+        "this is {format} data with {size}, which needs as much memory to decompress; the limit is {} MiB: decompress it \
+         first ({decompress}), or compress it again with a smaller window ({compress})",
+        MEMORY >> 20
+    ))
 }
 
 /// Returns whether an error of zstd or liblzma is about memory: not enough available, or more needed than allowed.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::doc_tags::{DocError, DocTags};
 use super::xml::Dump;
 use crate::bytes::decompress::Source;
-use crate::error::{Error, InputProblem, Locate, Result};
+use crate::error::{Error, Result};
 use crate::recognize::Articles as Kind;
 use crate::row_blocks::{NextRow, RowFile, RowSource};
 use crate::wikitext::Wiki;
@@ -33,12 +33,12 @@ impl ArticleRows {
 }
 
 /// Returns the error for a problem with a dump; damaged compressed data comes through the XML parser.
-fn failed(file: &RowFile, problem: InputProblem) -> Error {
-    match problem {
-        InputProblem::DumpXml { source: quick_xml::Error::Io(error), .. } => {
-            file.damaged(std::io::Error::new(error.kind(), error.to_string()))
+fn failed(file: &RowFile, error: Error) -> Error {
+    match error.cause() {
+        Some(quick_xml::Error::Io(cause)) => {
+            file.damaged(std::io::Error::new(cause.kind(), cause.to_string()))
         }
-        problem => problem.located(&file.path).into(),
+        _ => error.at(&file.path),
     }
 }
 
@@ -49,8 +49,8 @@ impl RowSource for ArticleRows {
             Articles::DocTags(documents) => match documents.next_document(into) {
                 Ok(true) => Ok(NextRow::Row),
                 Ok(false) => Ok(NextRow::End),
-                Err(DocError::Problem(problem)) => Err(problem.located(&file.path).into()),
-                Err(DocError::Line(problem, line)) => Err(problem.at_line(&file.path, line).into()),
+                Err(DocError::Problem(problem)) => Err(problem.at(&file.path)),
+                Err(DocError::Line(problem, line)) => Err(problem.at_line(&file.path, line)),
                 Err(DocError::Io(error)) => Err(file.damaged(error)),
             },
         }

@@ -5,7 +5,7 @@ use std::io::{self, BufRead, BufReader};
 use crate::MAX_LINE_BYTES;
 use crate::bytes::decompress::Source;
 use crate::bytes::limited::{Limited, Limits, TooLong};
-use crate::error::InputProblem;
+use crate::error::{Error, long_row};
 
 /// Reader of the documents.
 pub(super) struct DocTags {
@@ -19,8 +19,8 @@ pub(super) struct DocTags {
 
 /// A problem with a document, or an error of reading.
 pub(super) enum DocError {
-    Problem(InputProblem),
-    Line(InputProblem, u64),
+    Problem(Error),
+    Line(Error, u64),
     Io(io::Error),
 }
 
@@ -41,7 +41,15 @@ impl DocTags {
             match self.line.trim_ascii() {
                 b"" => {}
                 line if line.starts_with(b"<doc ") => break title(line),
-                _ => return Err(DocError::Line(InputProblem::OutsideDoc, self.number)),
+                _ => {
+                    return Err(DocError::Line(
+                        Error::data(
+                            "this text is outside of the <doc> tags with which WikiExtractor begins and ends a \
+                             document; remove it, or run WikiExtractor with --json",
+                        ),
+                        self.number,
+                    ));
+                }
             }
         };
         let begun = self.number;
@@ -50,7 +58,10 @@ impl DocTags {
         while self.read_line()? {
             let line = self.line.trim_ascii();
             if line.starts_with(b"<doc id=") {
-                return Err(DocError::Line(InputProblem::OpenDoc, begun));
+                return Err(DocError::Line(
+                    Error::data("the document that begins here has no </doc>: the file is incomplete"),
+                    begun,
+                ));
             }
             if line == b"</doc>" {
                 self.documents += 1;
@@ -68,11 +79,14 @@ impl DocTags {
                 return Err(self.too_long());
             }
         }
-        Err(DocError::Line(InputProblem::OpenDoc, begun))
+        Err(DocError::Line(
+            Error::data("the document that begins here has no </doc>: the file is incomplete"),
+            begun,
+        ))
     }
 
     fn too_long(&self) -> DocError {
-        DocError::Problem(InputProblem::RowTooLong { row: self.documents + 1, limit: MAX_LINE_BYTES })
+        DocError::Problem(long_row(self.documents + 1, MAX_LINE_BYTES))
     }
 
     fn read_line(&mut self) -> Result<bool, DocError> {

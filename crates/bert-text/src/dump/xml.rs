@@ -12,7 +12,7 @@ use bert_storage::catch_panic;
 use crate::bytes::decompress::Source;
 use crate::bytes::limited::{Limited, Limits, TooLong};
 use crate::bytes::utf16::{Order, Utf16};
-use crate::error::InputProblem;
+use crate::error::Error;
 use crate::row_blocks::NextRow;
 use crate::wikitext::Wiki;
 use crate::{DumpPages, MAX_LINE_BYTES};
@@ -106,17 +106,21 @@ impl Dump {
     /// Appends the wikitext of the next article, if there is one.
     ///
     /// # Errors
-    /// [`InputProblem::DumpXml`], [`InputProblem::DumpCut`], [`InputProblem::PageTooLong`]; an error of reading as
-    /// [`quick_xml::Error::Io`] in the first one.
-    pub(super) fn next_article(&mut self, into: &mut Vec<u8>) -> Result<NextRow, InputProblem> {
+    /// When a Wikipedia dump is not well-formed XML, when a Wikipedia dump ends before its closing tag, when a page
+    /// of a Wikipedia dump is longer than the limit; an error of reading as when a file cannot be read or written in
+    /// the first one.
+    pub(super) fn next_article(&mut self, into: &mut Vec<u8>) -> Result<NextRow, Error> {
         let count = self.count;
         catch_panic(|| self.next_page(into)).unwrap_or_else(|panic| {
             let error = quick_xml::Error::Io(Arc::new(std::io::Error::other(panic)));
-            Err(InputProblem::DumpXml { pages: count, source: error })
+            Err(Error::data(format!(
+                "after page {count} of the dump: not well-formed XML; download it again and compare its checksum"
+            ))
+            .because(error))
         })
     }
 
-    fn next_page(&mut self, into: &mut Vec<u8>) -> Result<NextRow, InputProblem> {
+    fn next_page(&mut self, into: &mut Vec<u8>) -> Result<NextRow, Error> {
         let mut buffer = std::mem::take(&mut self.buffer);
         let found = loop {
             self.limits.begin_row();
@@ -127,7 +131,13 @@ impl Dump {
             };
             match event {
                 Event::Eof if self.is_complete => break NextRow::End,
-                Event::Eof => return Err(InputProblem::DumpCut { pages: self.count }),
+                Event::Eof => {
+                    return Err(Error::data(format!(
+                        "the dump ends after page {} without </mediawiki>: it is incomplete; download it again, or \
+                         cut it behind a </page> and append </mediawiki>",
+                        self.count
+                    )));
+                }
                 Event::Start(element) => {
                     let begins_dump = element.name().as_ref() == b"mediawiki" && self.count > 0;
                     self.start(&element);
@@ -158,12 +168,19 @@ impl Dump {
         Ok(found)
     }
 
-    fn failed(&self, error: quick_xml::Error) -> InputProblem {
+    fn failed(&self, error: quick_xml::Error) -> Error {
         match &error {
             quick_xml::Error::Io(io) if io.get_ref().is_some_and(|error| error.is::<TooLong>()) => {
-                InputProblem::PageTooLong { pages: self.count, limit: MAX_LINE_BYTES }
+                Error::data(format!(
+                    "the page after page {} of the dump is longer than {MAX_LINE_BYTES} bytes, which no article is",
+                    self.count
+                ))
             }
-            _ => InputProblem::DumpXml { pages: self.count, source: error },
+            _ => Error::data(format!(
+                "after page {} of the dump: not well-formed XML; download it again and compare its checksum",
+                self.count
+            ))
+            .because(error),
         }
     }
 
@@ -245,12 +262,15 @@ impl Dump {
     }
 
     /// Appends text to the open field.
-    fn append(&mut self, text: &[u8]) -> Result<(), InputProblem> {
+    fn append(&mut self, text: &[u8]) -> Result<(), Error> {
         let field = match self.field {
             Field::None => return Ok(()),
             Field::Text => {
                 if self.page.text.len() + text.len() > MAX_LINE_BYTES {
-                    return Err(InputProblem::PageTooLong { pages: self.count, limit: MAX_LINE_BYTES });
+                    return Err(Error::data(format!(
+                        "the page after page {} of the dump is longer than {MAX_LINE_BYTES} bytes, which no article is",
+                        self.count
+                    )));
                 }
                 self.page.text.extend_from_slice(text);
                 return Ok(());
@@ -267,7 +287,7 @@ impl Dump {
     }
 
     /// Appends one of the five entities of XML; others are text.
-    fn append_entity(&mut self, name: &[u8]) -> Result<(), InputProblem> {
+    fn append_entity(&mut self, name: &[u8]) -> Result<(), Error> {
         match str::from_utf8(name).ok().and_then(quick_xml::escape::resolve_xml_entity) {
             Some(text) => self.append(text.as_bytes()),
             None => self.append(&[b"&", name, b";"].concat()),

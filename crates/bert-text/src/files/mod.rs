@@ -11,11 +11,11 @@ use std::path::{Path, PathBuf};
 
 use bert_hub::name_of_cached;
 use bert_storage::checksummed_json::MAX_BYTES;
-use bert_storage::{is_url, objects, on_disk, shown, size, with_lower_scheme};
+use bert_storage::{Class, is_url, objects, on_disk, shown, size, with_lower_scheme};
 use glob::{MatchOptions, Pattern};
 
 use crate::each_file;
-use crate::error::{Error, InputProblem, InputsError, Locate, Result};
+use crate::error::{Error, Result, no_input};
 use crate::files::pattern::{begins_alike, is_pattern};
 use crate::files::walk::{
     Kind, Walk, is_iceberg_metadata, is_skipped, kind, real_path, reject_files_of_tables, table,
@@ -32,7 +32,15 @@ const REST: u64 = 32 << 20;
 /// Rejects more files than a manifest can list; returns the size of their list in bytes.
 pub fn reject_too_many(files: usize, bytes_of_names: u64) -> Result<u64> {
     let bytes = bytes_of_names + ENTRY * files as u64;
-    if bytes > MAX_BYTES - REST { Err(InputsError::TooMany { files }.into()) } else { Ok(bytes) }
+    if bytes > MAX_BYTES - REST {
+        Err(Error::usage(format!(
+            "{files} input files: the list of their names and digests is too long for a manifest; join them into \
+             fewer files (text with a blank line between documents, JSON Lines or Parquet), which are also read \
+             faster"
+        )))
+    } else {
+        Ok(bytes)
+    }
 }
 
 /// Finds the files named by the inputs: each argument's files in bytewise order, arguments in the given order.
@@ -42,7 +50,7 @@ pub fn reject_too_many(files: usize, bytes_of_names: u64) -> Result<u64> {
 /// list of names. A URL stands for an object, or for all objects below its name.
 ///
 /// # Errors
-/// [`Error::Inputs`], naming the argument; [`Error::Storage`] when a folder cannot be read.
+/// When the inputs as a whole cannot be used,, naming the argument; when a folder cannot be read.
 pub fn expand(inputs: &[PathBuf]) -> Result<Vec<PathBuf>> {
     Ok(find(inputs)?.into_iter().flat_map(|walk| walk.found).collect())
 }
@@ -50,7 +58,7 @@ pub fn expand(inputs: &[PathBuf]) -> Result<Vec<PathBuf>> {
 /// Finds the files of each argument.
 fn find(inputs: &[PathBuf]) -> Result<Vec<Walk>> {
     if inputs.is_empty() {
-        return Err(InputsError::NoneNamed.into());
+        return Err(Error::usage("no input: name at least one file, folder or pattern"));
     }
     let find_one = |input: PathBuf| {
         let mut walk = Walk::default();
@@ -99,7 +107,7 @@ fn is_table_without_text(path: &Path) -> Result<bool> {
     }
     match InputReader::open(path, 0, TEXT_COLUMN) {
         Ok(_) => Ok(false),
-        Err(Error::InputFile(error)) if matches!(error.problem, InputProblem::Column { .. }) => Ok(true),
+        Err(error) if error.class() == Class::Data && error.is_absent() => Ok(true),
         Err(error) => Err(error),
     }
 }
@@ -228,7 +236,7 @@ pub fn first_duplicate(files: &[PathBuf]) -> Option<&PathBuf> {
 /// the output as text.
 ///
 /// # Errors
-/// [`InputProblem::OutputInside`].
+/// When the output is inside an input folder, or inputs are inside the output folder.
 pub fn reject_output_inside(inputs: &[PathBuf], output: &Path) -> Result<()> {
     let real = |path: &Path| if is_url(path) { with_lower_scheme(path) } else { real_path(&on_disk(path)) };
     let output_is = real(output);
@@ -241,7 +249,12 @@ pub fn reject_output_inside(inputs: &[PathBuf], output: &Path) -> Result<()> {
         let mut folders: Vec<&Path> = matched.iter().filter_map(|file| file.parent()).collect();
         folders.dedup();
         if is_read || folders.iter().any(|folder| real(folder).starts_with(&output_is)) {
-            return Err(InputProblem::OutputInside(input).located(output).into());
+            return Err(Error::usage(format!(
+                "this output and the input {} contain each other, so the output would be read as text: choose \
+                 another folder",
+                shown(&input)
+            ))
+            .at(output));
         }
     }
     Ok(())
@@ -250,13 +263,17 @@ pub fn reject_output_inside(inputs: &[PathBuf], output: &Path) -> Result<()> {
 /// Rejects a vocabulary that is among the inputs.
 ///
 /// # Errors
-/// [`InputProblem::IsVocabulary`].
+/// When the vocabulary is among the inputs.
 pub fn reject_vocabulary(files: &[PathBuf], vocabulary: &Path) -> Result<()> {
     let vocabulary = &*on_disk(vocabulary);
     let real = real_path(vocabulary);
     let may_be = |file: &&PathBuf| file.file_name() == vocabulary.file_name() || file.is_symlink();
     match files.iter().filter(may_be).find(|file| *file == vocabulary || real_path(file) == real) {
-        Some(file) => Err(InputProblem::IsVocabulary.located(file).into()),
+        Some(file) => Err(Error::usage(
+            "this file is the vocabulary, but it is also among the inputs and would be read as text: move it out of \
+             the input folder",
+        )
+        .at(file)),
         None => Ok(()),
     }
 }
@@ -272,7 +289,10 @@ fn expand_one(input: &Path, walk: &mut Walk) -> Result<()> {
             walk.is_folder = true;
             walk.collect(input)?;
             if walk.found.is_empty() {
-                return Err(InputProblem::FolderEmpty.located(input).into());
+                return Err(Error::usage(
+                    "this input folder has no files (names that begin with . or _ are skipped)",
+                )
+                .at(input));
             }
             Ok(())
         }
@@ -280,13 +300,16 @@ fn expand_one(input: &Path, walk: &mut Walk) -> Result<()> {
             walk.found.push(input.to_owned());
             reject_files_of_tables(&walk.found)
         }
-        (Err(Error::InputFile(error)), Some(text)) if matches!(error.problem, InputProblem::Missing) => {
+        (Err(error), Some(text)) if error.class() == Class::Usage && error.is_absent() => {
             if is_pattern(text) {
                 pattern::collect(text, walk)?;
                 return reject_files_of_tables(&walk.found);
             }
-            let problem = if text.starts_with('~') { InputProblem::Home } else { error.problem };
-            Err(problem.located(input).into())
+            if text.starts_with('~') {
+                let text = "this input does not exist: a shell expands ~ only at the beginning of a word; write $HOME";
+                return Err(error.with_text(text));
+            }
+            Err(error)
         }
         (Err(error), _) => Err(error),
     }
@@ -305,12 +328,13 @@ fn expand_url(url: &Path, walk: &mut Walk) -> Result<()> {
                 return Ok(());
             }
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed()(error)),
-            Err(_) if is_web => return Err(InputProblem::Missing.located(url).into()),
+            Err(_) if is_web => return Err(no_input().at(url)),
             Err(_) => {}
         }
     }
-    let pattern = text.find(['*', '?', '[']).map(|at| Ok((at, Pattern::new(&text)?)));
-    let pattern = pattern.transpose().map_err(|source| InputProblem::InvalidPattern(source).located(url))?;
+    let invalid = |source| Error::usage("this input pattern is not valid").because(source).at(url);
+    let pattern = text.find(['*', '?', '[']).map(|at| Ok((at, Pattern::new(&text).map_err(invalid)?)));
+    let pattern = pattern.transpose()?;
     walk.is_folder = pattern.is_none();
     let folder = pattern
         .as_ref()
@@ -332,8 +356,9 @@ fn expand_url(url: &Path, walk: &mut Walk) -> Result<()> {
         }
     }
     reject_tables_of_store(&objects, &walk.found)?;
-    let problem = if pattern.is_some() { InputProblem::PatternMatchesNothing } else { InputProblem::Missing };
-    if walk.found.is_empty() { Err(problem.located(url).into()) } else { Ok(()) }
+    let problem =
+        if pattern.is_some() { Error::usage("this input pattern matches no file") } else { no_input() };
+    if walk.found.is_empty() { Err(problem.at(url)) } else { Ok(()) }
 }
 
 /// Returns whether an empty object in a listing is a folder marker: its real name ends with a slash.

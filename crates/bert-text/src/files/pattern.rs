@@ -9,7 +9,7 @@ use std::path::{Component, Path, PathBuf};
 
 use glob::{Pattern, PatternError};
 
-use crate::error::{InputProblem, Locate, Result};
+use crate::error::{Error, Result};
 use crate::files::walk::{Kind, Walk, is_skipped, kind};
 
 /// Returns whether a path contains pattern characters.
@@ -25,7 +25,7 @@ fn with_plain_brackets(pattern: &str) -> String {
 /// Collects the files that a pattern matches. If it matches none, its brackets are taken literally.
 ///
 /// # Errors
-/// [`InputProblem::PatternMatchesNothing`], [`InputProblem::InvalidPattern`], and the errors of [`Walk`].
+/// When a pattern matches no file, when a pattern is invalid, and the errors of [`Walk`].
 pub(super) fn collect(pattern: &str, walk: &mut Walk) -> Result<()> {
     let found = collect_as_it_is(pattern, walk)?;
     if walk.found.is_empty() && pattern.contains('[') {
@@ -34,8 +34,8 @@ pub(super) fn collect(pattern: &str, walk: &mut Walk) -> Result<()> {
     }
     match found {
         _ if !walk.found.is_empty() => Ok(()),
-        Err(source) => Err(InputProblem::InvalidPattern(source).located(pattern).into()),
-        Ok(()) => Err(InputProblem::PatternMatchesNothing.located(pattern).into()),
+        Err(source) => Err(Error::usage("this input pattern is not valid").because(source).at(pattern)),
+        Ok(()) => Err(Error::usage("this input pattern matches no file").at(pattern)),
     }
 }
 

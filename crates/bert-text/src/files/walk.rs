@@ -7,7 +7,7 @@ use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
-use crate::error::{Error, InputProblem, Locate, Result};
+use crate::error::{Error, Result, no_input};
 
 /// Files that Spark, Hive and dask write for their own use.
 const MARKERS: [&str; 6] =
@@ -29,7 +29,7 @@ impl Walk {
     /// Collects the files below a folder.
     ///
     /// # Errors
-    /// [`InputProblem::KnownFormat`] for a table; the errors of [`Walk::inside`].
+    /// An error for a table; the errors of [`Walk::inside`].
     pub(crate) fn collect(&mut self, folder: &Path) -> Result<()> {
         reject_table(folder)?;
         self.inside(folder, |walk, name, path| {
@@ -55,7 +55,7 @@ impl Walk {
     /// Visits the names in a folder and their paths.
     ///
     /// # Errors
-    /// [`InputProblem::LinkLoop`] if the folder is inside itself; [`Error::Storage`]; the errors of `visit`.
+    /// If the folder is inside itself; when a file cannot be read or written; the errors of `visit`.
     pub(super) fn inside(
         &mut self,
         folder: &Path,
@@ -65,7 +65,10 @@ impl Walk {
         let failed = || Error::io("read folder", here);
         let real = fs::canonicalize(here).map_err(failed())?;
         if self.above.contains(&real) {
-            return Err(InputProblem::LinkLoop.located(folder).into());
+            return Err(Error::usage(
+                "this link points to a folder that contains it: remove the link, or name the folders to read",
+            )
+            .at(folder));
         }
         self.above.push(real);
         let entries = fs::read_dir(here).map_err(failed())?;
@@ -91,20 +94,21 @@ pub(super) enum Kind {
 /// Returns whether a path is a file or a folder; links are followed.
 ///
 /// # Errors
-/// [`InputProblem::Missing`], [`InputProblem::DanglingLink`], [`InputProblem::NotAFile`]; [`Error::Storage`] if the
-/// system cannot tell.
+/// When the path does not exist, when a link points to nothing, or to itself, when an input is neither a regular file
+/// nor a folder; if the system cannot tell.
 pub(super) fn kind(path: &Path) -> Result<Kind> {
     match fs::metadata(path) {
         Ok(metadata) if metadata.is_dir() => Ok(Kind::Folder),
         Ok(metadata) if metadata.is_file() => Ok(Kind::File),
-        Ok(_) => Err(InputProblem::NotAFile.located(path).into()),
+        Ok(_) => Err(Error::usage("this input is neither a regular file nor a folder").at(path)),
         // A link to itself counts as dangling.
         Err(_) if fs::symlink_metadata(path).is_ok_and(|link| link.is_symlink()) => {
-            Err(InputProblem::DanglingLink.located(path).into())
+            Err(Error::usage("this link points to a missing file: remove the link, or restore the file")
+                .at(path))
         }
         Err(error) => match error.kind() {
             ErrorKind::NotFound | ErrorKind::NotADirectory | ErrorKind::InvalidFilename => {
-                Err(InputProblem::Missing.located(path).into())
+                Err(no_input().absent().at(path))
             }
             _ => Err(Error::io("read", path)(error)),
         },
@@ -121,7 +125,7 @@ pub(super) fn is_skipped(name: &OsStr) -> bool {
 /// Rejects the folder of a table that keeps files of deleted rows and lists the valid files in a log.
 ///
 /// # Errors
-/// [`InputProblem::KnownFormat`].
+/// When a file begins with the signature of a format that is not text.
 pub(super) fn reject_table(folder: &Path) -> Result<()> {
     let is_folder = |name: &str| folder.join(name).is_dir();
     let is_iceberg = || {
@@ -150,13 +154,13 @@ pub(super) fn is_iceberg_metadata(name: &str) -> bool {
 pub(super) fn table(format: &'static str, folder: &Path) -> Error {
     let advice = "its folder also holds the files of deleted rows. Export the rows that count to Parquet, as with \
                   DuckDB: COPY (SELECT * FROM delta_scan('TABLE')) TO 'text.parquet' (iceberg_scan for Iceberg)";
-    InputProblem::KnownFormat { format, advice }.located(folder).into()
+    Error::data(format!("this is {format}: {advice}")).at(folder)
 }
 
 /// Rejects files that were named or matched individually and belong to a table.
 ///
 /// # Errors
-/// [`InputProblem::KnownFormat`].
+/// When a file begins with the signature of a format that is not text.
 pub(super) fn reject_files_of_tables(files: &[PathBuf]) -> Result<()> {
     let mut folders: Vec<&Path> = files.iter().filter_map(|file| file.parent()).collect();
     folders.dedup();

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::remarks::{Remark, Remarks};
 use super::signs::Signs;
 use crate::Block;
-use crate::error::{InputProblem, Locate, Result};
+use crate::error::{Error, Result};
 
 /// At most one line in this number may be bad.
 const GOOD_PER_BAD: u64 = 20;
@@ -104,8 +104,12 @@ impl LineCheck {
             return Ok(text);
         }
         if bad_lines == BadLines::None {
-            let problem = if valid { InputProblem::NulByte } else { InputProblem::InvalidUtf8 };
-            return Err(problem.at_line(path, number).into());
+            let problem = if valid {
+                Error::data("a NUL byte (without --strict-utf8 it would be dropped and counted)")
+            } else {
+                Error::data("invalid UTF-8 (without --strict-utf8 it would be replaced and counted)")
+            };
+            return Err(problem.at_line(path, number));
         }
         self.add(Self { bad: 1, nul, first: number, ..Self::default() });
         Ok(text)
@@ -124,7 +128,11 @@ impl LineCheck {
         bad_lines: BadLines,
     ) -> Result<()> {
         if half_pair && bad_lines == BadLines::None {
-            return Err(InputProblem::HalfPair.at_line(path, row).into());
+            return Err(Error::data(
+                "half of a surrogate pair, such as \"\\ud83d\" (without --strict-utf8 it would be replaced and \
+                 counted)",
+            )
+            .at_line(path, row));
         }
         self.half_pairs += u64::from(half_pair);
         Ok(())
@@ -184,15 +192,20 @@ impl LineCheck {
         if at_end && self.returns * 2 > self.lines {
             let returns = self.returns;
             let lines = self.lines;
-            return Err(InputProblem::CarriageReturns { returns, lines }.located(path).into());
+            return Err(Error::data(format!(
+                "{returns} of {lines} lines contain carriage returns (\\r), the line ends of old Macs; convert them \
+                 to \\n (tr '\\r' '\\n')"
+            ))
+            .at(path));
         }
         if bad_lines != BadLines::Few || !many || (self.bad < 2 && !self.nul) {
             return Ok(());
         }
-        let bad = self.bad;
-        let lines = self.lines;
-        let first = self.first;
-        Err(InputProblem::NotUtf8Text { bad, lines, first }.located(path).into())
+        let Self { bad, lines, first, .. } = *self;
+        let advice =
+            "convert the file to UTF-8 (iconv), leave it out, or replace the invalid bytes with --lossy-utf8";
+        let text = format!("{bad} of {lines} lines are not UTF-8, the first one here: {advice}");
+        Err(Error::data(text).at_line(path, first))
     }
 }
 
@@ -218,7 +231,10 @@ mod tests {
         assert_eq!(checked(38, latin, true, BadLines::Few).unwrap().bad, 2, "exactly one in twenty");
         let error = checked(37, latin, true, BadLines::Few).unwrap_err();
         assert_eq!(error.exit_code(), 3);
-        assert!(error.to_string().starts_with("it: 2 of 39 lines are not UTF-8, first line 38"), "{error}");
+        assert!(
+            error.to_string().starts_with("it:38: 2 of 39 lines are not UTF-8, the first one here"),
+            "{error}"
+        );
         checked(37, latin, true, BadLines::Any).unwrap();
         checked(37, latin, false, BadLines::Few).unwrap();
         checked(1, &latin[..1], true, BadLines::Few).expect("one line is repaired");

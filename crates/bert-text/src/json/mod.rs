@@ -14,7 +14,7 @@ use bert_storage::did_you_mean;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::{Map, Value};
 
-use crate::error::{InputProblem, Locate, Result, TextProblem};
+use crate::error::{Error, Result, no_text};
 
 /// Number of keys listed in the error for a missing key.
 const KEYS: usize = 16;
@@ -35,7 +35,7 @@ pub(crate) struct JsonText {
 /// Returns the text of one JSON row, `None` for a null; `path`, `line` and `column` are named in errors.
 ///
 /// # Errors
-/// [`InputProblem::Json`] when the row is not an object; [`InputProblem::Text`] when `column` is missing or not text.
+/// When the row is not an object; when `column` is missing or not text.
 pub fn json_text(json: &str, path: &Path, line: u64, column: &str) -> Result<Option<String>> {
     read_row(json, path, line, column).map(|row| row.text)
 }
@@ -53,19 +53,21 @@ pub(crate) fn read_row(json: &str, path: &Path, line: u64, column: &str) -> Resu
             Err(_) => Err(error),
         };
     }
-    let found = found.map_err(|source| InputProblem::Json(source).at_line(path, line))?;
+    let found = found.map_err(|source| {
+        Error::data("not a JSON object (expected one object per line)").because(source).at_line(path, line)
+    })?;
     let problem = match found {
         KeyLookup::Text(text) => return Ok(JsonText { text, is_list: false, half_pair }),
         KeyLookup::List(sentences) => {
             return Ok(JsonText { text: Some(sentences), is_list: true, half_pair });
         }
-        KeyLookup::Other(kind) => TextProblem::NotText(kind),
+        KeyLookup::Other(kind) => format!("is {kind}, expected text"),
         KeyLookup::Missing(keys) => {
             let similar = did_you_mean(column, keys.iter().map(|key| &**key));
-            TextProblem::Missing(format!("keys: {}{similar}{}", listed(&keys), rows_within(json, column)))
+            format!("is missing (keys: {}{similar}{})", listed(&keys), rows_within(json, column))
         }
     };
-    Err(InputProblem::Text { column: column.to_owned(), problem }.at_line(path, line).into())
+    Err(no_text(column, &problem).at_line(path, line))
 }
 
 /// Returns a hint where the text is, if it is nested inside a row.

@@ -11,7 +11,7 @@ use arrow_array::{Array, RecordBatch, downcast_primitive_array};
 use arrow_schema::DataType;
 use parquet::arrow::ProjectionMask;
 
-use crate::error::{Error, InputProblem, Locate, Result};
+use crate::error::{Error, Result, no_parquet, wrong_column};
 use crate::parquet::open::{Batches, ParquetFile};
 
 /// Number of rows decoded at a time.
@@ -34,7 +34,8 @@ impl TextRows {
     /// Opens a file, from which no column is read.
     ///
     /// # Errors
-    /// [`Error::Storage`], [`InputProblem::NotParquet`], [`InputProblem::Parquet`].
+    /// When a file cannot be read or written, when a file has the name of a Parquet file but other content, when a
+    /// Parquet input is damaged, or uses features that this program cannot read.
     pub(crate) fn open(path: &Path) -> Result<Self> {
         let schema = open(path, |_| false)?.builder.schema().clone();
         let names = schema.fields().iter().map(|field| field.name().clone()).collect();
@@ -55,7 +56,8 @@ impl TextRows {
     /// Selects the columns to read.
     ///
     /// # Errors
-    /// [`InputProblem::Parquet`]; [`InputProblem::Column`] for a column of lists, structures or bytes.
+    /// When a Parquet input is damaged, or uses features that this program cannot read; an error for a column of
+    /// lists, structures or bytes.
     pub(crate) fn select(&mut self, columns: &[usize]) -> Result<()> {
         let path = &self.path;
         let names = &self.names;
@@ -63,15 +65,13 @@ impl TextRows {
         for &at in columns {
             let kind = builder.schema().field(at).data_type();
             if !is_plain(kind) {
-                let column = names[at].clone();
                 let found = kind.to_string().to_lowercase();
-                let expected = "text, numbers or truth values";
-                return Err(InputProblem::Column { column, found, expected }.located(path).into());
+                return Err(wrong_column(&names[at], &found, "text, numbers or truth values").at(path));
             }
         }
         let mask = ProjectionMask::roots(builder.parquet_schema(), columns.iter().copied());
         let batches = Batches::new(builder.with_projection(mask).with_batch_size(ROWS));
-        self.batches = Some(batches.map_err(|source| InputProblem::Parquet(source).located(path))?);
+        self.batches = Some(batches.map_err(|source| no_parquet().because(source).at(path))?);
         self.selected = columns.to_vec();
         Ok(())
     }
@@ -79,14 +79,16 @@ impl TextRows {
     /// Returns the values of the next row, one for each column; `None` for a null and for a column that is not selected.
     ///
     /// # Errors
-    /// [`InputProblem::Batch`], [`InputProblem::RowNotUtf8`].
+    /// When rows of a Parquet input cannot be read, when a row of a binary column is not UTF-8.
     pub(crate) fn next_values(&mut self) -> Result<Option<Vec<Option<String>>>> {
         let path = &self.path;
         let row = self.rows_read + 1;
         while self.batch.as_ref().is_none_or(|batch| batch.num_rows() == self.at) {
             let Some(batch) = self.batches.as_mut().and_then(Iterator::next) else { return Ok(None) };
             let rows = self.rows_read;
-            self.batch = Some(batch.map_err(|source| InputProblem::Batch(rows, source).located(path))?);
+            self.batch = Some(batch.map_err(|source| {
+                Error::data(format!("after row {rows}: cannot be read as Parquet")).because(source).at(path)
+            })?);
             self.at = 0;
         }
         let mut values = vec![None; self.names.len()];
@@ -94,7 +96,12 @@ impl TextRows {
             let batch = self.batch.as_ref().expect("read above");
             let array = batch.column_by_name(&self.names[column]).expect("projected");
             let value = text(array, self.at);
-            values[column] = value.map_err(|_| InputProblem::RowNotUtf8 { row }.located(path))?;
+            values[column] = value.map_err(|_| {
+                Error::data(format!(
+                    "row {row} is not UTF-8: the column has binary data or text in another encoding"
+                ))
+                .at(path)
+            })?;
         }
         self.at += 1;
         self.rows_read = row;
@@ -105,10 +112,10 @@ impl TextRows {
 pub(super) fn open(path: &Path, is_read: impl Fn(&str) -> bool) -> Result<ParquetFile> {
     // Checked before opening: opening a pipe without a writer would block forever.
     if !fs::metadata(path).map_err(Error::io("read", path))?.is_file() {
-        return Err(InputProblem::NotParquet.located(path).into());
+        return Err(Error::data("not a Parquet file: it does not begin with PAR1").at(path));
     }
     let file = File::open(path).map_err(Error::io("open", path))?;
-    ParquetFile::open(file, is_read).map_err(|source| InputProblem::Parquet(source).located(path).into())
+    ParquetFile::open(file, is_read).map_err(|source| no_parquet().because(source).at(path))
 }
 
 fn is_plain(kind: &DataType) -> bool {

@@ -7,7 +7,7 @@
 use std::path::Path;
 
 use crate::bytes::decompress::compression_of;
-use crate::error::{InputProblem, Locate, Result};
+use crate::error::{Error, Result};
 
 const UNPACK: &str = "unpack it first";
 const EXTRACT: &str = "extract its text first";
@@ -150,10 +150,10 @@ const FIRST_LINES: &[(&str, &str, &str)] = &[
 /// decompression by `compression`.
 ///
 /// # Errors
-/// [`InputProblem::KnownFormat`].
+/// When a file begins with the signature of a format that is not text.
 pub(crate) fn reject_known_format(path: &Path, head: &[u8], compression: Option<&'static str>) -> Result<()> {
     match known(path, head, compression) {
-        Some((format, advice)) => Err(InputProblem::KnownFormat { format, advice }.located(path).into()),
+        Some((format, advice)) => Err(Error::data(format!("this is {format}: {advice}")).at(path)),
         None => Ok(()),
     }
 }

@@ -7,7 +7,7 @@ use std::io::{BufRead, Read};
 use std::path::{Path, PathBuf};
 
 use crate::bytes::utf16::Order;
-use crate::error::{Error, InputProblem, Locate, Result};
+use crate::error::{Error, Result};
 
 /// Maximum line length of examples. The longest published row has about 10 KB.
 pub(super) const MAX_LINE_BYTES: usize = 1 << 20;
@@ -35,7 +35,8 @@ impl<R: BufRead> LineReader<R> {
     /// Returns the next line and its number, from 1. An LF at the end does not begin another line.
     ///
     /// # Errors
-    /// [`Error::Storage`], [`InputProblem::LongLine`], [`InputProblem::Utf16`], [`InputProblem::BytesNotUtf8`].
+    /// When a file cannot be read or written, when a line of a table of examples exceeds the length limit in bytes,
+    /// when a file of examples is in UTF-16, when a line of a file of examples is not UTF-8.
     pub fn next_line(&mut self) -> Result<Option<(u64, &str)>> {
         self.line += 1;
         self.bytes.clear();
@@ -47,15 +48,23 @@ impl<R: BufRead> LineReader<R> {
         if self.bytes.pop_if(|last| *last == b'\n').is_some() {
             self.bytes.pop_if(|last| *last == b'\r');
         }
-        let wrong = |problem: InputProblem| problem.at_line(&self.path, self.line);
+        let wrong = |problem: Error| problem.at_line(&self.path, self.line);
         if self.bytes.len() > MAX_LINE_BYTES {
-            return Err(wrong(InputProblem::LongLine(MAX_LINE_BYTES)).into());
+            return Err(wrong(Error::data(format!(
+                "line longer than {MAX_LINE_BYTES} bytes; is this the right file?"
+            ))));
         }
         if let Some(encoding) = Order::encoding(&self.bytes).filter(|_| self.line == 1) {
-            return Err(wrong(InputProblem::Utf16(encoding)).into());
+            return Err(wrong(Error::data(format!(
+                "this is {encoding}, not UTF-8; convert the file: iconv -f {encoding} -t UTF-8 OLD > NEW"
+            ))));
         }
-        let text = str::from_utf8(&self.bytes)
-            .map_err(|error| wrong(InputProblem::BytesNotUtf8(error.valid_up_to())))?;
+        let text = str::from_utf8(&self.bytes).map_err(|error| {
+            wrong(Error::data(format!(
+                "invalid UTF-8 at byte {} of the line; convert the file: iconv -f LATIN1 -t UTF-8 OLD > NEW",
+                error.valid_up_to()
+            )))
+        })?;
         let mark = if self.line == 1 { "\u{feff}" } else { "" };
         Ok(Some((self.line, text.strip_prefix(mark).unwrap_or(text))))
     }

@@ -40,7 +40,7 @@ use crate::{Block, BlockReader, Format, InputEntry, Reading, each_file};
 /// Returns the format of each file. All files that are refused are in one error.
 ///
 /// # Errors
-/// The errors of [`Format::detect`]; [`NotUtf8Text`](crate::InputProblem::NotUtf8Text) for a file whose first lines are not UTF-8.
+/// The errors of [`Format::detect`]; an error for a file whose first lines are not UTF-8.
 pub fn recognized(files: &[PathBuf], rules: TextRules<'_>) -> Result<Vec<Format>> {
     each_file(files, |path| {
         let input = OpenInput::open(path, rules.reading)?;
@@ -70,7 +70,8 @@ impl InputReader {
     /// Opens a file; `file` is its index in the list, `text_column` the text column of tables except JSON.
     ///
     /// # Errors
-    /// The errors of [`Format::detect`] and of reading the head of a table; [`InputProblem::Column`](crate::InputProblem::Column).
+    /// The errors of [`Format::detect`] and of reading the head of a table; when a column of a Parquet input is
+    /// missing or has another type.
     pub fn open(path: &Path, file: usize, text_column: &str) -> Result<Self> {
         Self::open_with(path, file, Reading { text_column, ..Reading::default() })
     }
@@ -106,7 +107,7 @@ impl InputReader {
     /// Opens a range of a divided file; `file` is its index in the list.
     ///
     /// # Errors
-    /// [`Error::Storage`](crate::Error::Storage).
+    /// When a file cannot be read or written.
     pub fn open_range(path: &Path, file: usize, range: FileRange) -> Result<Self> {
         BlockReader::open_range(path, file, range).map(Self::Lines)
     }
@@ -134,7 +135,7 @@ impl InputReader {
     /// Returns the manifest entry of the file; valid after the last block.
     ///
     /// # Errors
-    /// [`Error::Storage`](crate::Error::Storage) when a Parquet file cannot be read again for its digest.
+    /// When a Parquet file cannot be read again for its digest.
     pub fn entry(&self) -> Result<InputEntry> {
         match self {
             Self::Lines(reader) => Ok(reader.entry()),

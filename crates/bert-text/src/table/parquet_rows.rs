@@ -10,7 +10,7 @@ use parquet::file::metadata::ColumnChunkMetaData;
 
 use super::text_column::TextColumn;
 use crate::blocks::reject_bomb;
-use crate::error::{Error, InputProblem, Locate, Result};
+use crate::error::{Error, Result, no_parquet};
 use crate::parquet::open::{Batches, ParquetFile};
 use crate::reading::recorded_name;
 use crate::{BLOCK, Block, Format, InputEntry};
@@ -41,11 +41,13 @@ impl RowReader {
     /// Opens a file and finds its text column.
     ///
     /// # Errors
-    /// [`Error::Storage`], [`InputProblem::Parquet`], [`InputProblem::Column`], [`InputProblem::Codec`].
+    /// When a file cannot be read or written, when a Parquet input is damaged, or uses features that this program
+    /// cannot read, when a column of a Parquet input is missing or has another type, when a Parquet input uses an
+    /// unsupported compression codec.
     pub fn open(path: &Path, file: usize, column: &str) -> Result<Self> {
         let source = open_file(path).map_err(Error::io("open", path))?;
         let bytes = source.metadata().map_err(Error::io("read", path))?.len();
-        let unreadable = |source| InputProblem::Parquet(source).located(path);
+        let unreadable = |source| no_parquet().because(source).at(path);
         // A column of this name, or a path such as `doc.text`.
         let is_root = |root: &str| {
             column.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
@@ -57,7 +59,7 @@ impl RowReader {
         let found = match TextColumn::find(builder.schema().fields(), column) {
             // A writer without rows may have chosen any type.
             Err(_) if rows == 0 => None,
-            found => Some(found.map_err(|problem| problem.located(path))?),
+            found => Some(found.map_err(|problem| problem.at(path))?),
         };
         let mask = match &found {
             Some(_) => {
@@ -77,7 +79,10 @@ impl RowReader {
                 && chunk.compression() == Compression::LZO
         };
         if groups.iter().flat_map(|group| group.columns()).any(is_lzo) {
-            return Err(InputProblem::Codec("lzo").located(path).into());
+            return Err(Error::data(
+                "compressed with lzo; supported are snappy, gzip, zstd, brotli, lz4 and no compression",
+            )
+            .at(path));
         }
         let at_once = (BYTES / largest_page.max(1)).clamp(1, ROWS as u64) as usize;
         let builder = builder.with_projection(mask).with_batch_size(at_once);
@@ -89,7 +94,8 @@ impl RowReader {
     /// Returns the next block of whole rows, or `None` after the last block of the file.
     ///
     /// # Errors
-    /// [`InputProblem::Batch`], [`InputProblem::RowTooLong`], [`InputProblem::RowNotUtf8`], [`InputProblem::Bomb`].
+    /// When rows of a Parquet input cannot be read, when a row of a table is longer than the limit, when a row of a
+    /// binary column is not UTF-8, when a compressed input expands by more than text can.
     pub fn next_block(&mut self) -> Result<Option<Block>> {
         if self.done {
             return Ok(None);
@@ -106,13 +112,15 @@ impl RowReader {
             };
             let path = &self.path;
             let rows = self.rows_read;
-            let batch = batch.map_err(|source| InputProblem::Batch(rows, source).located(path))?;
+            let batch = batch.map_err(|source| {
+                Error::data(format!("after row {rows}: cannot be read as Parquet")).because(source).at(path)
+            })?;
             // Without columns, the batch has no text.
             let (Some(root), Some(column)) = (batch.columns().first(), &self.column) else { continue };
             for at in 0..root.len() {
                 let start = bytes.len();
                 let text = column.append(root, at, &mut bytes);
-                let text = text.map_err(|problem| problem.in_row(rows + at as u64 + 1).located(path))?;
+                let text = text.map_err(|problem| problem.in_row(rows + at as u64 + 1).at(path))?;
                 if !text {
                     null_rows.push(row_ends.len());
                 }
@@ -140,7 +148,11 @@ impl RowReader {
         let found = self.rows_read;
         let expected = self.rows;
         if self.column.is_some() && found != expected {
-            return Err(InputProblem::RowCount { found, expected }.located(&self.path).into());
+            return Err(Error::data(format!(
+                "{found} row(s) were read, but the footer of the file declares {expected}: the file is damaged; \
+                 write it again"
+            ))
+            .at(&self.path));
         }
         Ok(())
     }

@@ -12,7 +12,7 @@ use super::columns::column_names;
 use super::fields::{FieldParser, TableStart};
 use super::lines::{LineReader, MAX_LINE_BYTES};
 use crate::bytes::decompress::HEAD;
-use crate::error::{Error, InputProblem, Locate, Result};
+use crate::error::{Error, Result};
 use crate::json::values::JsonValues;
 use crate::json::{Repaired, repaired};
 use crate::parquet::text_rows::TextRows;
@@ -97,7 +97,7 @@ impl TableReader {
     /// Returns a reader of a text in the format CSV, TSV or JSON; errors name `path`.
     ///
     /// # Errors
-    /// [`Error::Storage`].
+    /// When a file cannot be read or written.
     pub fn new(path: &Path, format: TextFormat, mut text: Text) -> Result<Self> {
         let mut head = Vec::new();
         text.by_ref().take(HEAD as u64).read_to_end(&mut head).map_err(Error::io("read", path))?;
@@ -121,7 +121,8 @@ impl TableReader {
     /// Opens a Parquet file.
     ///
     /// # Errors
-    /// [`Error::Storage`], [`InputProblem::NotParquet`], [`InputProblem::Parquet`].
+    /// When a file cannot be read or written, when a file has the name of a Parquet file but other content, when a
+    /// Parquet input is damaged, or uses features that this program cannot read.
     pub fn parquet(path: &Path) -> Result<Self> {
         Ok(Self { path: path.to_owned(), rows: Rows::Parquet(TextRows::open(path)?), first: None })
     }
@@ -148,7 +149,8 @@ impl TableReader {
     /// which is not read again.
     ///
     /// # Errors
-    /// [`InputProblem::Parquet`]; [`InputProblem::Column`] for a column of lists, structures or bytes.
+    /// When a Parquet input is damaged, or uses features that this program cannot read; an error for a column of
+    /// lists, structures or bytes.
     pub fn select(&mut self, columns: &[usize], first_row_is_header: bool) -> Result<()> {
         if first_row_is_header {
             self.first = None;
@@ -176,8 +178,9 @@ impl TableReader {
     /// Returns the next row; blank lines are not rows.
     ///
     /// # Errors
-    /// [`InputProblem::OpenQuote`], [`InputProblem::StrayQuote`], [`InputProblem::NotObject`],
-    /// [`InputProblem::RowNotUtf8`], and the errors of [`LineReader::next_line`].
+    /// When a quoted field of a CSV or TSV file is not closed before a separator or the end of a line, when a field
+    /// of a table of examples has a quote where RFC 4180 does not allow one, when a row of a table of examples is not
+    /// a JSON object, when a row of a binary column is not UTF-8, and the errors of [`LineReader::next_line`].
     pub fn next_row(&mut self) -> Result<Option<Row>> {
         match self.first.take() {
             None => self.read_row(),
@@ -198,8 +201,9 @@ impl TableReader {
                         continue;
                     }
                     let object = object(text);
-                    let object =
-                        object.map_err(|source| InputProblem::NotObject(source).at_line(path, line))?;
+                    let object = object.map_err(|source| {
+                        Error::data(format!("not a JSON object: {source}")).at_line(path, line)
+                    })?;
                     return Ok(Some(Row { line, values: RowValues::Object(object) }));
                 }
                 Ok(None)
@@ -231,10 +235,13 @@ fn fields(
         let is_row = taken.is_some() || is_end && parser.finish();
         let is_too_long = parser.is_in_quotes() && parser.row_size > MAX_LINE_BYTES;
         if let Some(line) = parser.open_quote.or_else(|| is_too_long.then_some(parser.row_line)) {
-            return Err(InputProblem::OpenQuote.at_line(path, line).into());
+            return Err(Error::data("the quote that begins a field here is never closed").at_line(path, line));
         }
         if let Some(line) = parser.stray_quote {
-            return Err(InputProblem::StrayQuote.at_line(path, line).into());
+            return Err(Error::data(
+                "a quote inside an unquoted field; put the whole field in quotes and double the quotes inside it",
+            )
+            .at_line(path, line));
         }
         if is_row || is_end {
             return Ok(is_row);

@@ -8,7 +8,7 @@ use bert_storage::did_you_mean;
 
 use super::columns::{ColumnLookup, column_names, find_column};
 use super::fields::{FieldParser, TableStart};
-use crate::error::{InputProblem, Locate, Result};
+use crate::error::{Error, Result, long_row, wrong_column};
 use crate::json::listed;
 use crate::recognize::are_column_names;
 use crate::row_blocks::{NextRow, RowFile, RowSource};
@@ -34,7 +34,7 @@ impl SeparatedRows {
     /// Reads the first row and finds the text column, by its name or its number from 1.
     ///
     /// # Errors
-    /// [`InputProblem::Column`] for a missing column; the error of the first row, with its line.
+    /// An error for a missing column; the error of the first row, with its line.
     pub(super) fn open(file: &mut RowFile, separator: u8, column: &str) -> Result<Self> {
         let TableStart { parser, skipped } = TableStart::detect(&file.source.head, separator);
         let mut text = file.source.take_text();
@@ -46,13 +46,13 @@ impl SeparatedRows {
         if rows.parse_row(file)? {
             rows.fields = rows.parser.len();
             let found = rows.find_column(column);
-            found.map_err(|problem| problem.located(&file.path))?;
+            found.map_err(|problem| problem.at(&file.path))?;
         }
         Ok(rows)
     }
 
     /// Finds the text column in the first row.
-    fn find_column(&mut self, column: &str) -> Result<(), InputProblem> {
+    fn find_column(&mut self, column: &str) -> Result<(), Error> {
         let names = column_names(self.parser.texts());
         let is_header = are_column_names(&names);
         let (found, expected) = match find_column(&names, column) {
@@ -76,7 +76,7 @@ impl SeparatedRows {
                 (found, "text: this is a table of separated values (see --text-column)")
             }
         };
-        Err(InputProblem::Column { column: column.to_owned(), found, expected })
+        Err(wrong_column(column, &found, expected))
     }
 
     /// Reads the next row into the parser; returns whether there was one.
@@ -97,11 +97,12 @@ impl SeparatedRows {
                 Err(error) => return Err(file.damaged(error)),
             };
             if let Some(line) = self.parser.open_quote {
-                return Err(InputProblem::OpenQuote.at_line(&file.path, line).into());
+                return Err(Error::data("the quote that begins a field here is never closed")
+                    .at_line(&file.path, line));
             }
             if self.parser.row_size > MAX_LINE_BYTES {
-                let problem = InputProblem::RowTooLong { row: file.rows_read + 1, limit: MAX_LINE_BYTES };
-                return Err(problem.located(&file.path).into());
+                let problem = long_row(file.rows_read + 1, MAX_LINE_BYTES);
+                return Err(problem.at(&file.path));
             }
             if is_row || is_end {
                 return Ok(is_row);
@@ -119,7 +120,11 @@ impl RowSource for SeparatedRows {
         let expected = self.fields as u64;
         if found != expected {
             let line = self.parser.row_line;
-            return Err(InputProblem::Fields { found, expected }.at_line(&file.path, line).into());
+            return Err(Error::data(format!(
+                "{found} field(s), but the first row of this table has {expected}; put quotes around a field that \
+                 contains the separator; tab-separated fields cannot contain tabs or line breaks"
+            ))
+            .at_line(&file.path, line));
         }
         into.extend_from_slice(self.parser.field(self.column));
         Ok(NextRow::Row)

@@ -6,7 +6,7 @@ use arrow_schema::{DataType, Field, Fields};
 use bert_storage::did_you_mean;
 
 use crate::MAX_LINE_BYTES;
-use crate::error::InputProblem;
+use crate::error::{Error, long_row, wrong_column};
 use crate::json::push_sentence;
 
 /// A column of text, or of lists of sentences.
@@ -24,10 +24,12 @@ pub(crate) enum UnreadableRow {
 
 impl UnreadableRow {
     /// Returns the problem with the number of the row.
-    pub(crate) fn in_row(self, row: u64) -> InputProblem {
+    pub(crate) fn in_row(self, row: u64) -> Error {
         match self {
-            Self::TooLong => InputProblem::RowTooLong { row, limit: MAX_LINE_BYTES },
-            Self::NotUtf8 => InputProblem::RowNotUtf8 { row },
+            Self::TooLong => long_row(row, MAX_LINE_BYTES),
+            Self::NotUtf8 => Error::data(format!(
+                "row {row} is not UTF-8: the column has binary data or text in another encoding"
+            )),
         }
     }
 }
@@ -35,7 +37,7 @@ impl UnreadableRow {
 impl TextColumn {
     /// Finds a column by its name, or by its path such as `doc.text`; rejects one that is missing, duplicated, or neither
     /// text nor a list of texts nor all null.
-    pub(crate) fn find(fields: &Fields, column: &str) -> Result<Self, InputProblem> {
+    pub(crate) fn find(fields: &Fields, column: &str) -> Result<Self, Error> {
         let mut named = fields.iter().filter(|field| field.name() == column);
         let first = named.next();
         let second = named.next();
@@ -120,11 +122,11 @@ fn names(fields: &Fields, is_listed: fn(&DataType) -> bool) -> String {
     listed.map(|field| field.name().as_str()).collect::<Vec<_>>().join(", ")
 }
 
-fn wrong(column: &str, found: String) -> InputProblem {
-    InputProblem::Column { column: column.to_owned(), found, expected: "text (see --text-column)" }
+fn wrong(column: &str, found: String) -> Error {
+    wrong_column(column, &found, "text (see --text-column)")
 }
 
-fn missing(fields: &Fields, column: &str) -> InputProblem {
+fn missing(fields: &Fields, column: &str) -> Error {
     let similar = did_you_mean(column, fields.iter().map(|field| field.name().as_str()));
     let nested = fields.iter().find_map(|field| match field.data_type() {
         DataType::Struct(inner) if inner.iter().any(|field| field.name() == column) => Some(field.name()),
@@ -136,7 +138,7 @@ fn missing(fields: &Fields, column: &str) -> InputProblem {
     wrong(column, format!("missing (columns: {}{similar}{hint})", names(fields, |_| true)))
 }
 
-fn other_type(fields: &Fields, column: &str, kind: &DataType) -> InputProblem {
+fn other_type(fields: &Fields, column: &str, kind: &DataType) -> Error {
     let kind = kind.to_string().to_lowercase();
     let texts = names(fields, is_text);
     wrong(column, if texts.is_empty() { kind } else { format!("{kind} (columns of text: {texts})") })

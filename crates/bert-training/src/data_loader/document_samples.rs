@@ -22,11 +22,10 @@ use std::path::PathBuf;
 use bert_data::{DataSet, DocumentGroups, DocumentPasses, Row, ShardRows};
 use bert_inference::checkpoint::LoaderPosition;
 use bert_random::{Domain, Permutation, Stream};
-use bert_storage::Locate;
 
 use crate::data_loader::length_buckets::LengthBuckets;
 use crate::data_loader::shard_samples::shuffled;
-use crate::error::{Error, RunProblem};
+use crate::error::{Error, no_instances};
 
 /// Approximate number of tokens in a block of documents. Changing it changes the results of a run.
 const BLOCK_TOKENS: u64 = 1 << 24;
@@ -145,7 +144,7 @@ impl DocumentSamples {
                 }
                 // Without this check, an epoch without instances would loop forever.
                 None if epoch_began_at == Some(position.first_sample) => {
-                    return Err(RunProblem::NoInstances.located(&self.folder).into());
+                    return Err(no_instances().at(&self.folder));
                 }
                 None => {
                     epoch_began_at = Some(position.first_sample);

@@ -31,12 +31,13 @@ pub(crate) mod training_data;
 use std::ops::Range;
 use std::path::Path;
 
+use crate::error::{mismatch, no_instances};
+
 pub use batch::PretrainingBatch;
 pub(crate) use batch::micro_batch_bounds;
 use bert_data::{DataSet, DocumentPasses, Manifest, Nsp, Row, StoredRows, Vocabulary};
 use bert_inference::checkpoint::LoaderPosition;
 use bert_model::BertConfig;
-use bert_storage::Locate;
 use bert_tokenization::TokenizerSettings;
 pub(crate) use prefetch::Prefetcher;
 pub(crate) use shard_samples::BLOCK_TOKENS;
@@ -48,7 +49,7 @@ pub(crate) use length_buckets::LengthBuckets;
 use mixture::{Mixture, Place};
 use shard_samples::ShardSamples;
 
-use crate::error::{Error, RunProblem};
+use crate::error::Error;
 
 /// The source of a run's samples.
 enum Samples {
@@ -118,15 +119,15 @@ impl DataLoader {
     /// the weights; layouts and the number of instances may differ.
     ///
     /// # Errors
-    /// When a data set has no instances; [`Error::Mismatch`](bert_inference::Error::Mismatch) when vocabulary, tokenizer, maximum length or `nsp` of the
-    /// data sets differ, or when two of them have the same shards.
+    /// When a data set has no instances; when vocabulary, tokenizer, maximum length or `nsp` of the data sets differ,
+    /// or when two of them have the same shards.
     ///
     /// # Panics
     /// Panics without a data set.
     pub fn mixed(sets: Vec<(DataSet, f64)>, seed: u64) -> Result<Self, Error> {
         for (at, (data, _)) in sets.iter().enumerate() {
             if data.manifest().instances == 0 {
-                return Err(RunProblem::NoInstances.located(data.folder()).into());
+                return Err(no_instances().at(data.folder()));
             }
             check_mixes(&sets[0].0, data)?;
             check_is_new(&sets[..at], data)?;
@@ -205,7 +206,7 @@ impl DataLoader {
     /// the model's tokenizer if known, is the same as the data's.
     ///
     /// # Errors
-    /// [`Error::Mismatch`](bert_inference::Error::Mismatch) with every difference.
+    /// When the inputs do not match with every difference.
     pub fn check_fits(&self, model: &BertConfig, text: Option<&ModelTokenizer>) -> Result<(), Error> {
         let mut differences = Vec::new();
         let size = self.manifest().vocabulary.size;
@@ -246,7 +247,7 @@ impl DataLoader {
                 ));
             }
         }
-        if differences.is_empty() { Ok(()) } else { Err(Error::mismatch(differences)) }
+        if differences.is_empty() { Ok(()) } else { Err(mismatch(differences)) }
     }
 
     /// Returns the samples `start..start + size` of the run as one batch.
@@ -318,14 +319,14 @@ impl DataLoader {
     /// # Panics
     /// When `index` is out of range.
     pub fn stored_row(&mut self, index: u64) -> Result<Row<'_>, Error> {
-        Ok(self.stored.row(index)?)
+        self.stored.row(index)
     }
 }
 
 /// Checks that the instances of two data sets can be in one batch.
 ///
 /// # Errors
-/// [`Error::Mismatch`](bert_inference::Error::Mismatch) with every difference.
+/// When the inputs do not match with every difference.
 fn check_mixes(first: &DataSet, other: &DataSet) -> Result<(), Error> {
     let [a, b] = [first, other].map(|data| &data.manifest().config);
     let [a_name, b_name] = [first, other].map(|data| data.folder().display());
@@ -345,7 +346,7 @@ fn check_mixes(first: &DataSet, other: &DataSet) -> Result<(), Error> {
     if a.nsp != b.nsp {
         differences.push(format!("--nsp of {a_name} and {b_name} differ"));
     }
-    if differences.is_empty() { Ok(()) } else { Err(Error::mismatch(differences)) }
+    if differences.is_empty() { Ok(()) } else { Err(mismatch(differences)) }
 }
 
 /// Rejects a data set whose shards are the ones of a data set before it: a run would read every sample twice.
@@ -355,7 +356,7 @@ fn check_is_new(before: &[(DataSet, f64)], data: &DataSet) -> Result<(), Error> 
         return Ok(());
     };
     let [a, b] = [same, data].map(|data| data.folder().display());
-    Err(Error::mismatch(vec![format!(
+    Err(mismatch(vec![format!(
         "{a} and {b} have the same samples; give one of them, with the sum of both weights"
     )]))
 }

@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use bert_inference::{Heads, ModelFiles, load_pretraining};
+use bert_inference::{Heads, ModelFiles, RequiredHeads, load_pretraining};
 use bert_model::{Architecture, BertConfig, BertForPreTraining, BertModel};
 use burn::tensor::Device;
 use serde::{Deserialize, Serialize};
@@ -31,21 +31,21 @@ pub struct MaskedLmScores {
 pub struct ForgettingTest {
     pretrained: BertForPreTraining,
     text: DataLoader,
-    device: Device,
 }
 
 impl ForgettingTest {
     /// Opens the heads of a model folder and a data folder of `make-pretrain-data`.
     ///
     /// # Errors
-    /// [`FolderProblem::NoHead`](bert_inference::FolderProblem::NoHead) when the checkpoint has no masked-LM head;
-    /// [`Error::Mismatch`](bert_inference::Error::Mismatch) when the data was made with another vocabulary; when a file cannot be read.
+    /// When the checkpoint has no masked-LM head; when the data was made with another vocabulary; when a file cannot
+    /// be read.
     pub fn open(checkpoint: &Path, config: &BertConfig, data: &Path, device: &Device) -> Result<Self, Error> {
         let text = DataLoader::open(data, 0)?;
         text.check_fits(config, ModelFiles::find(checkpoint)?.tokenizer.as_ref())?;
         let hint = "--forgetting-data needs a checkpoint with a masked-LM head";
-        let pretrained = load_pretraining(config, checkpoint, Heads::MaskedLm, hint, 0, device)?.model;
-        Ok(Self { pretrained, text, device: device.clone() })
+        let required = RequiredHeads { heads: Heads::MaskedLm, hint };
+        let pretrained = load_pretraining(config, checkpoint, required, 0, device)?.model;
+        Ok(Self { pretrained, text })
     }
 
     /// Returns the figures of the checkpoint itself.
@@ -62,7 +62,7 @@ impl ForgettingTest {
     /// When a shard cannot be read.
     pub fn measure(&mut self, encoder: BertModel) -> Result<MaskedLmScores, Error> {
         let model = self.pretrained.clone().map_encoder(|_| encoder);
-        let figures = evaluate(&model, &mut self.text, BATCH, None, &self.device)?;
+        let figures = evaluate(&model, &mut self.text, BATCH, None)?;
         Ok(MaskedLmScores { loss: figures.masked_lm_loss, accuracy: figures.masked_lm_accuracy })
     }
 }

@@ -17,11 +17,12 @@ use bert_data::{DataSet, Nsp};
 use bert_inference::StopFlag;
 use bert_inference::host_tensors::read;
 use bert_model::{BertForPreTraining, PretrainingInput, cross_entropy};
+use burn::module::Module;
 use burn::tensor::{Device, Int, Tensor};
 use serde::{Deserialize, Serialize};
 
 use crate::data_loader::{DataLoader, PretrainingBatch};
-use crate::error::Error;
+use crate::error::{Error, after_step};
 use crate::group::Group;
 use crate::run_dir::metrics_log::nan_if_null;
 
@@ -130,10 +131,9 @@ pub fn evaluate(
     loader: &mut DataLoader,
     batch_size: usize,
     limit: Option<u64>,
-    device: &Device,
 ) -> Result<Evaluation, Error> {
     let batches = EvaluationBatches { size: batch_size, limit };
-    evaluate_in(&mut Group::alone(), model, loader, batches, device, &StopFlag::new())
+    evaluate_in(&mut Group::alone(), model, loader, batches, &StopFlag::new())
 }
 
 /// The batches of an evaluation.
@@ -149,16 +149,16 @@ pub(crate) struct EvaluationBatches {
 /// of all batches are added in their order.
 ///
 /// # Errors
-/// When a rank has an error or is lost; [`Error::Stopped`] when a stop is requested before the last batch.
+/// When a rank has an error or is lost; when a stop is requested before the last batch.
 pub(crate) fn evaluate_in(
     group: &mut Group,
     model: &BertForPreTraining,
     loader: &mut DataLoader,
     batches: EvaluationBatches,
-    device: &Device,
     stop: &StopFlag,
 ) -> Result<Evaluation, Error> {
     let data = loader.data().clone();
+    let device = &device_of(model);
     let instances = batches.limit.unwrap_or(u64::MAX).min(loader.rows());
     let count = instances.div_ceil(batches.size as u64) as usize;
     let size = batches.size as u64;
@@ -166,7 +166,7 @@ pub(crate) fn evaluate_in(
         let mut words = Vec::new();
         let starts = (group.rank() as u64 * size..instances).step_by(group.ranks() * batches.size);
         for start in starts.take_while(|_| !group.holds_error()) {
-            stop.check().map_err(|error| Error::after_step(error, group.step()))?;
+            stop.check().map_err(|error| after_step(error, group.step()))?;
             let batch = loader.stored(start, instances.min(start + size))?;
             words.extend(sums_of_batch(model, &batch, &data, device)?.to_words());
         }
@@ -185,6 +185,11 @@ pub(crate) fn evaluate_in(
     let evaluation = sums.mean();
     let has_pairs = data.manifest().config.nsp != Nsp::Off;
     Ok(if has_pairs { evaluation } else { evaluation.without_next_sentence() })
+}
+
+/// Returns the device of a model's parameters.
+pub(crate) fn device_of(model: &BertForPreTraining) -> Device {
+    model.devices().into_iter().next().expect("a model has parameters")
 }
 
 /// Returns all sums over one batch.
@@ -292,7 +297,7 @@ impl EvaluationSums {
 /// Returns the sums over one batch. `masked_characters` and `random_next`, which do not depend on the model, are 0.
 ///
 /// # Errors
-/// [`DeviceFailed`](bert_inference::Error::DeviceFailed).
+/// When the device fails.
 pub fn evaluate_batch(
     model: &BertForPreTraining,
     input: PretrainingInput,

@@ -11,7 +11,7 @@ use bert_inference::StopFlag;
 use serde::{Deserialize, Serialize};
 
 use crate::data_loader::DataLoader;
-use crate::error::Error;
+use crate::error::{Error, mismatch};
 use crate::initialization::bigram_counts::{BigramCounts, Side};
 
 /// Maximum number of held-out masked tokens to predict: the standard error of the loss is then below 0.01 nats.
@@ -79,7 +79,7 @@ struct MaskedToken {
 /// most 262,144 masked tokens predicted.
 ///
 /// # Errors
-/// When a shard cannot be read, or [`Error::Mismatch`](bert_inference::Error::Mismatch) when the two have different vocabularies.
+/// When a shard cannot be read, or when the two have different vocabularies.
 pub fn baselines(
     train: &[(DataSet, f64)],
     held_out: &mut DataLoader,
@@ -90,10 +90,9 @@ pub fn baselines(
         let train = train[0].0.folder().display();
         let held_out = held_out.data().folder().display();
         let differences = vec![format!(
-            "{held_out} was made with another vocabulary than {train}; build both with the \
-                                        same --vocab"
+            "{held_out} was made with another vocabulary than {train}; build both with the same --vocab"
         )];
-        return Err(Error::mismatch(differences));
+        return Err(mismatch(differences));
     }
     let mut masked_tokens = masked_tokens(held_out, instances.unwrap_or(u64::MAX))?;
     let mut counts = BigramCounts::from_data(train, 1, &StopFlag::new(), &mut |_| {})?;

@@ -5,11 +5,11 @@
 
 use bert_inference::host_tensors::read;
 use bert_model::{BertForPreTraining, Mode};
-use burn::tensor::Device;
 use rayon::prelude::*;
 
 use crate::data_loader::DataLoader;
 use crate::error::Error;
+use crate::evaluation::device_of;
 
 /// Returns the fraction of masked tokens, in [0, 1], that are among the `k` words with the highest logits; ties go to
 /// the lowest id. `model` is without autodiff; the first `limit` instances of the loader's folder are used, or all of
@@ -23,8 +23,8 @@ pub fn top_k_accuracy(
     k: usize,
     batch_size: usize,
     limit: Option<u64>,
-    device: &Device,
 ) -> Result<f64, Error> {
+    let device = &device_of(model);
     let mut found = 0;
     let mut all = 0;
     for batch in loader.stored_batches(limit, batch_size) {

@@ -31,12 +31,12 @@ use std::time::Duration;
 
 use bert_collectives::{Alone, Deadline, Lost, Member, Transport, Waiting, host_name};
 use bert_inference::DeviceName;
+use bert_storage::Class;
+use message::Message;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use message::Message;
-
-use crate::error::Error;
+use crate::error::{Error, elsewhere, lost_rank, ranks_differ, stopped};
 pub(crate) use step::{BatchTotals, Requests};
 pub(crate) use weights::digest;
 
@@ -118,7 +118,7 @@ impl Group {
     /// a rank that sees one card has this card.
     ///
     /// # Errors
-    /// [`Error::Configuration`](bert_inference::Error::Configuration) if there are fewer cards than ranks.
+    /// If there are fewer cards than ranks.
     pub(crate) fn device_of_this_rank(&self, device: DeviceName) -> Result<DeviceName, Error> {
         let DeviceName::Cuda(first) = device else { return Ok(device) };
         let topology = self.transport.topology();
@@ -132,7 +132,7 @@ impl Group {
             let reason = format!(
                 "{ranks} ranks of this computer need a card each from {device} on, and {visible} cards are visible"
             );
-            Error::configuration("device", reason)
+            Error::option("device", reason)
         };
         let card = topology.card(first, visible).ok_or_else(too_few);
         card.map(DeviceName::Cuda)
@@ -184,7 +184,7 @@ impl Group {
     /// Checks that the ranks can share the micro-batches of a step equally, and notes their number for messages.
     ///
     /// # Errors
-    /// [`Error::Configuration`](bert_inference::Error::Configuration) with the possible numbers of ranks.
+    /// When the value of an option is invalid with the possible numbers of ranks.
     pub(crate) fn share_micro_batches(&mut self, all: usize) -> Result<(), Error> {
         self.micro_batches = all;
         if all.is_multiple_of(self.ranks()) {
@@ -195,13 +195,13 @@ impl Group {
             self.ranks(),
             divisors(all).into_iter().map(|ranks| ranks.to_string()).collect::<Vec<_>>().join(", ")
         );
-        Err(Error::configuration("gradient-accumulation-steps", reason))
+        Err(Error::option("gradient-accumulation-steps", reason))
     }
 
     /// Runs an operation of the transport.
     ///
     /// # Errors
-    /// [`Error::Lost`].
+    /// When a rank of the group is lost.
     fn transfer(
         &mut self,
         operation: impl FnOnce(&mut dyn Transport, &mut Deadline<'_>) -> Result<(), Lost>,
@@ -216,7 +216,7 @@ impl Group {
     /// Sends `send[r]` to rank `r`, and fills `receive[r]` with the message of rank `r`. The own message is not moved.
     ///
     /// # Errors
-    /// [`Error::Lost`], also for a damaged message.
+    /// When a rank of the group is lost, also for a damaged message.
     fn all_to_all(&mut self, send: &mut [Message], receive: &mut [Message]) -> Result<(), Error> {
         let rank = self.rank();
         send.iter_mut().for_each(Message::seal);
@@ -230,7 +230,7 @@ impl Group {
     /// Sends the own message of `messages` to all ranks, and fills the others with theirs.
     ///
     /// # Errors
-    /// [`Error::Lost`], also for a damaged message.
+    /// When a rank of the group is lost, also for a damaged message.
     fn all_gather(&mut self, messages: &mut [Message]) -> Result<(), Error> {
         messages[self.rank()].seal();
         let mut parts: Vec<&mut [u8]> = messages.iter_mut().map(Message::bytes_mut).collect();
@@ -240,8 +240,9 @@ impl Group {
 
     /// Returns the error of an operation, with the numbers of ranks that can continue the run.
     fn lost(&self, lost: Lost) -> Error {
-        let fewer = divisors(self.micro_batches).into_iter().filter(|&ranks| ranks < self.ranks()).collect();
-        Error::Lost { step: self.step, lost: Box::new(lost), fewer }
+        let mut fewer = divisors(self.micro_batches);
+        fewer.retain(|&ranks| ranks < self.ranks());
+        lost_rank(self.step, lost, &fewer)
     }
 
     fn check_messages(&self, messages: &[Message]) -> Result<(), Error> {
@@ -263,7 +264,7 @@ impl Group {
     /// Copies the message of rank 0 to all ranks.
     ///
     /// # Errors
-    /// [`Error::Lost`], also for a damaged message.
+    /// When a rank of the group is lost, also for a damaged message.
     fn broadcast(&mut self, message: &mut Message) -> Result<(), Error> {
         if self.is_first() {
             message.seal();
@@ -275,7 +276,7 @@ impl Group {
     /// Returns the value of rank 0, on which alone `value` is used.
     ///
     /// # Errors
-    /// [`Error::Lost`].
+    /// When a rank of the group is lost.
     pub(crate) fn value_of_first<T: Serialize + DeserializeOwned>(
         &mut self,
         value: Option<T>,
@@ -320,7 +321,7 @@ impl Group {
     /// exit code.
     ///
     /// # Errors
-    /// [`Error::Lost`], [`Error::Elsewhere`], [`Error::Stopped`], or the own error.
+    /// When a rank of the group is lost, when another rank has an error, when a stop is requested, or the own error.
     pub(crate) fn gather(
         &mut self,
         own: Vec<u64>,
@@ -348,7 +349,7 @@ impl Group {
             let at = messages[other].content()[1];
             let difference =
                 format!("{} is at step {at}, this rank at step {}", self.member(other), self.step);
-            return Err(Error::RanksDiffer(vec![difference]));
+            return Err(ranks_differ(&[difference]));
         }
         Ok(messages.iter().map(|message| message.content()[STATUS_WORDS..].to_vec()).collect())
     }
@@ -368,11 +369,11 @@ impl Group {
         }
         let code = codes[first];
         if code > 128 {
-            return Ok(Error::Stopped { signal: i32::from(code - 128), step: self.step });
+            return Ok(stopped(i32::from(code - 128), self.step));
         }
         let bytes = &texts[first].bytes()[..8 * TEXT_WORDS];
-        let text = String::from_utf8_lossy(bytes).trim_end_matches('\0').to_string();
-        Ok(Error::Elsewhere { member: self.member(first), step: self.step, code, text })
+        let text = String::from_utf8_lossy(bytes);
+        Ok(elsewhere(&self.member(first), self.step, code, text.trim_end_matches('\0')))
     }
 
     /// Returns the value if no rank has an error.
@@ -393,5 +394,5 @@ pub(crate) fn divisors(micro_batches: usize) -> Vec<usize> {
 
 /// Returns whether all other ranks know an error.
 fn is_known(error: &Error) -> bool {
-    matches!(error, Error::Lost { .. } | Error::Elsewhere { .. })
+    error.cause::<Lost>().is_some() || matches!(error.class(), Class::Elsewhere(_))
 }

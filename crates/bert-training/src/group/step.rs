@@ -1,6 +1,7 @@
 //! The agreements of the ranks at the start and at the end of a step.
 
 use bert_inference::checkpoint::LoaderPosition;
+use bert_storage::Class;
 
 use crate::error::Error;
 use crate::group::Group;
@@ -44,7 +45,7 @@ impl Group {
     /// before the first step of a process, the digests of the weights are compared.
     ///
     /// # Errors
-    /// [`Error::WeightsDiffer`]; same as [`Group::gather`].
+    /// When the weights of the ranks differ; same as [`Group::gather`].
     pub(crate) fn start_step(
         &mut self,
         own: BatchTotals,
@@ -68,7 +69,7 @@ impl Group {
     /// Compares the digests of all ranks; names the ranks that differ from most others.
     ///
     /// # Errors
-    /// [`Error::WeightsDiffer`].
+    /// When the weights of the ranks differ.
     fn check_digests(&self, digests: &[&[u64]]) -> Result<(), Error> {
         let count = |digest: &&[u64]| digests.iter().filter(|other| *other == digest).count();
         let most = digests.iter().map(count).max().unwrap_or(0);
@@ -77,8 +78,16 @@ impl Group {
         }
         // Without a majority every rank may be wrong.
         let is_odd = |rank: &usize| 2 * most <= digests.len() || count(&digests[*rank]) < most;
-        let members = (0..digests.len()).filter(is_odd).map(|rank| self.member(rank)).collect();
-        Err(Error::WeightsDiffer { step: self.step, members })
+        let members = (0..digests.len()).filter(is_odd).map(|rank| self.member(rank).to_string());
+        Err(Error::new(
+            Class::Numerical,
+            format!(
+                "after step {}: the weights of {} differ from the other ranks'; the computer may have a defect; the \
+                 last checkpoint is intact, continue with --resume",
+                self.step,
+                members.collect::<Vec<_>>().join(", ")
+            ),
+        ))
     }
 
     /// Returns the requests of all ranks after a step: the first signal by rank, a checkpoint if any rank

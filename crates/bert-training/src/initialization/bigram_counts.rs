@@ -10,7 +10,7 @@ use bert_data::training_text::{for_each_text, tokens_of_text};
 use bert_inference::StopFlag;
 use rayon::prelude::*;
 
-use crate::error::Error;
+use crate::error::{Error, check_stop};
 
 /// Number of pairs that are sorted at once: 32 MB, twice with several threads.
 const CHUNK: usize = 1 << 22;
@@ -40,7 +40,7 @@ impl BigramCounts {
     /// receives the counted share of them.
     ///
     /// # Errors
-    /// [`Error::Stopped`] when a stop is requested; when a shard cannot be read.
+    /// When a stop is requested; when a shard cannot be read.
     ///
     /// # Panics
     /// Panics without a data set.
@@ -69,7 +69,7 @@ impl BigramCounts {
                 counted < limit && stop.requested().is_none()
             })?;
             finished += weight / weights;
-            stop.check()?;
+            check_stop(stop)?;
         }
         Ok(counts)
     }

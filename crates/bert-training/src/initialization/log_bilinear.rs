@@ -19,12 +19,11 @@ use bert_inference::host_tensors::{int_vector, values};
 use bert_inference::{DeviceName, StopFlag};
 use bert_model::{BertConfig, LogBilinear, LogBilinearShape, LogBilinearSide};
 use bert_random::{Domain, Random, Stream};
-use bert_storage::Locate;
 use bert_tokenization::is_special_token;
 use burn::tensor::{Device, Gradients, Int, Tensor, TensorData};
 use rayon::prelude::*;
 
-use crate::error::{Error, RunProblem};
+use crate::error::{Error, check_stop, no_instances};
 use crate::initialization::bigram_counts::{BigramCounts, Side};
 use crate::initialization::cached_fit::{CachedFit, FoundFit, SpecialIds};
 use crate::initialization::fit_step::{OutputGradients, Parameter};
@@ -66,8 +65,8 @@ const COUNTING_SHARE: f64 = 0.4;
 /// the user's cache and found there the next time.
 ///
 /// # Errors
-/// [`Error::Stopped`] when a stop is requested. When a shard cannot be read or does not match the manifest, when the
-/// text has no words, when the shape is too small for neighbour heads, or when the default device is not in this build.
+/// When a stop is requested. When a shard cannot be read or does not match the manifest, when the text has no words,
+/// when the shape is too small for neighbour heads, or when the default device is not in this build.
 pub(crate) fn log_bilinear(
     sets: &[(DataSet, f64)],
     model: &BertConfig,
@@ -82,7 +81,7 @@ pub(crate) fn log_bilinear(
     match cached.load(special_ids(data.vocabulary())) {
         Ok(FoundFit::Model(found)) => {
             on_event(CountingEvent::Reused);
-            stop.check()?;
+            check_stop(stop)?;
             return Ok(found);
         }
         Ok(FoundFit::Absent) => {}
@@ -101,7 +100,7 @@ pub(crate) fn log_bilinear(
         on_event(CountingEvent::Progress(COUNTING_SHARE + (1.0 - COUNTING_SHARE) * share));
     };
     let fitted = fit(counts, data.vocabulary(), &shape, seed, stop, &mut on_step)?
-        .ok_or_else(|| Error::from(RunProblem::NoInstances.located(data.folder())))?;
+        .ok_or_else(|| no_instances().at(data.folder()))?;
     if let Err(error) = cached.save(&fitted, started.elapsed()) {
         on_event(CountingEvent::Warning(format!("{error}; the next run counts the text again")));
     }
@@ -140,7 +139,7 @@ fn fit(
     let device = DeviceName::default().open()?.autodiff();
     let mut parameters = Parameters::new(&text, shape, seed, &device);
     for step in 0..STEPS {
-        stop.check()?;
+        check_stop(stop)?;
         let mut random = Stream::new(seed, Domain::LogBilinear, &[SAMPLES, step as u64]);
         let gradients = parameters.gradients(&text, &mut random, &device);
         parameters.update(gradients, step);

@@ -267,7 +267,7 @@ impl Optimizer {
     /// that owns all elements.
     ///
     /// # Errors
-    /// [`Error::OptimizerState`] when a name is not a parameter of the module, or has another number of elements.
+    /// When a name is not a parameter of the module, or has another number of elements.
     pub fn restore(
         &mut self,
         updates: u64,
@@ -281,8 +281,8 @@ impl Optimizer {
             let count = fewer_updates.get(name).copied().unwrap_or(updates);
             let values = saved.remove(name);
             if let Some(given) = values.iter().flatten().map(Vec::len).find(|&given| given != length) {
-                return Err(Error::OptimizerState(format!(
-                    "{given} moments of {name}, which has {length} elements"
+                return Err(Error::model(format!(
+                    "the optimizer state has {given} moments of {name}, which has {length} elements"
                 )));
             }
             counts.push(if values.is_some() { count } else { 0 });
@@ -293,8 +293,8 @@ impl Optimizer {
         let has_states = states.iter().map(Option::is_some).collect();
         self.set_states(UpdateCounts { updates, counts, has_states }, states);
         match saved.into_keys().next() {
-            Some(name) => Err(Error::OptimizerState(format!(
-                "moments of {name}, which is not a parameter of the model"
+            Some(name) => Err(Error::model(format!(
+                "the optimizer state has moments of {name}, which is not a parameter of the model"
             ))),
             None => Ok(()),
         }

@@ -314,7 +314,7 @@ impl PretrainConfig {
     /// Checks each value and the combination of values.
     ///
     /// # Errors
-    /// [`Error::Configuration`](bert_inference::Error::Configuration) naming the flag.
+    /// When the value of an option is invalid, naming the flag.
     pub fn validate(&self) -> Result<(), Error> {
         check(self.length()? != RunLength::Steps(0), "steps", "must be at least 1")?;
         check(self.batch_size > 0, "batch-size", "must be at least 1")?;
@@ -413,9 +413,9 @@ impl PretrainConfig {
     /// Returns the length of the run.
     ///
     /// # Errors
-    /// [`Error::Configuration`](bert_inference::Error::Configuration) when both or neither of a number of steps and a budget are set.
+    /// When both or neither of a number of steps and a budget are set.
     pub fn length(&self) -> Result<RunLength, Error> {
-        let wrong = |flag, reason: &str| Err(Error::configuration(flag, reason));
+        let wrong = |flag, reason: &'static str| Err(Error::option(flag, reason));
         match (self.steps, self.budget) {
             (Some(steps), None) => Ok(RunLength::Steps(steps)),
             (None, Some(budget)) => Ok(RunLength::Budget(budget)),

@@ -22,7 +22,7 @@ impl PretrainConfig {
                  A=0.8 --data B=0.2, or make one data set of several texts with make-pretrain-data --input A,B",
                 folder.display()
             );
-            return Err(Error::configuration("data", reason));
+            return Err(Error::option("data", reason));
         }
         let cache = self.cache.clone().unwrap_or_else(|| ObjectCache::user_folder("shards"));
         let data = DataSet::open(folder)?.with_cache(ObjectCache::new(&cache, self.cache_size.0));
@@ -41,7 +41,7 @@ impl PretrainConfig {
     /// be disjoint, and warns about it.
     ///
     /// # Errors
-    /// When the training data cannot be opened; [`Error::Configuration`](bert_inference::Error::Configuration) when all documents of a data set are in another one.
+    /// When the training data cannot be opened; when all documents of a data set are in another one.
     pub(super) fn find_held_out(
         &mut self,
         on_event: &mut dyn FnMut(PretrainEvent),

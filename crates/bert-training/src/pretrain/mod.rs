@@ -23,7 +23,9 @@ mod step_runner;
 pub(crate) mod time_budget;
 pub(crate) mod work;
 
-use bert_storage::{Disk, FileSystem};
+use bert_storage::{Class, Disk, FileSystem};
+
+use crate::error::stopped;
 
 pub(crate) use events::{PretrainEvent, PretrainOutcome};
 pub use measurement::dry_run::{PretrainEstimate, dry_run};
@@ -43,7 +45,7 @@ use crate::run_dir::training_run::Resume;
 /// Starts or continues a pre-training run.
 ///
 /// # Errors
-/// See [`Error`]; [`Error::Stopped`] after a clean stop with a checkpoint.
+/// See [`Error`]; when a stop is requested after a clean stop with a checkpoint.
 pub fn pretrain(
     config: &PretrainConfig,
     resume: Resume,
@@ -71,7 +73,8 @@ pub fn pretrain_on(
 /// sends events other than [`PretrainEvent::Step`].
 ///
 /// # Errors
-/// Same as [`pretrain`]; [`Error::Lost`], [`Error::Elsewhere`], [`Error::RanksDiffer`], [`Error::WeightsDiffer`].
+/// Same as [`pretrain`]; when a rank of the group is lost, when another rank has an error, when the ranks have
+/// different settings or data, when the weights of the ranks differ.
 pub fn pretrain_in(
     files: &dyn FileSystem,
     config: &PretrainConfig,
@@ -141,7 +144,7 @@ fn train<'scope, 'a: 'scope>(
         let mut evaluation_skipped = false;
         if run.evaluation_is_due() {
             match run.evaluate(&model, on_event) {
-                Err(Error::Stopped { .. }) => evaluation_skipped = true,
+                Err(error) if matches!(error.class(), Class::Stopped(_)) => evaluation_skipped = true,
                 evaluated => evaluated?,
             }
         }
@@ -158,7 +161,7 @@ fn train<'scope, 'a: 'scope>(
         run.group.hold(reported)?;
         if let Some(signal) = signal.filter(|_| evaluation_skipped || run.step < steps) {
             run.group.agree(Ok(()))?;
-            return Err(Error::Stopped { signal, step: run.step });
+            return Err(stopped(signal, run.step));
         }
     }
     run.finish(on_event)

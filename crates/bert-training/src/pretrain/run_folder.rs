@@ -14,10 +14,10 @@ use bert_inference::checkpoint::CheckpointFolder;
 use bert_inference::environment::{Invocation, environment_of_run};
 use bert_inference::json_file::exists;
 use bert_inference::{ComputeArgs, DeviceName, KernelChoice};
-use bert_storage::{FileSystem, LOCK, Locate, OutputLock, StagedFolder};
+use bert_storage::{FileSystem, LOCK, OutputLock, StagedFolder};
 use serde_json::{Value, json};
 
-use crate::error::{Error, RunProblem};
+use crate::error::{Error, damaged_run, run_differs};
 use crate::optimizer::optimizer_args::OptimizerArgs;
 use crate::optimizer::size_defaults::ChosenDefault;
 use crate::pretrain::config::PretrainConfig;
@@ -93,7 +93,8 @@ impl<'a> RunFolder<'a> {
             });
             folder.write_checksummed(RUN, &whole)?;
         } else if resume {
-            environment_changes = compare(&config.output, &identity)?;
+            environment_changes =
+                compare(&config.output, &identity, |changed| run_differs(&config.output, changed))?;
         } else {
             return Err(holds_a_run(&config.output));
         }
@@ -116,9 +117,8 @@ pub(crate) fn recorded_settings(path: &Path) -> Result<Option<RunIdentity>, Erro
     if !exists(&path.join(RUN))? {
         return Ok(None);
     }
-    let corrupt = |reason: String| Error::from(RunProblem::RunCorrupt(reason).located(path.join(RUN)));
     let run: RunFile =
-        serde_json::from_value(saved(path, RUN)?).map_err(|error| corrupt(error.to_string()))?;
+        serde_json::from_value(saved(path, RUN)?).map_err(|error| damaged_run(&path.join(RUN), error))?;
     Ok(Some(run.identity))
 }
 
@@ -126,8 +126,7 @@ pub(crate) fn recorded_settings(path: &Path) -> Result<Option<RunIdentity>, Erro
 /// returns the differences.
 ///
 /// # Errors
-/// [`Error::RunDiffers`] if the data differs and `keep_best` would compare losses across it; when the file is damaged
-/// or cannot be written.
+/// If the data differs and `keep_best` would compare losses across it; when the file is damaged or cannot be written.
 fn record_held_out(
     folder: &StagedFolder<'_>,
     held_out: &Value,
@@ -143,8 +142,8 @@ fn record_held_out(
         return Ok(changed);
     }
     if keep_best {
-        let differences = changed.into_iter().map(|text| format!("held-out data: {text}")).collect();
-        return Err(Error::RunDiffers { path: folder.path().to_path_buf(), differences });
+        let differences: Vec<String> = changed.iter().map(|text| format!("held-out data: {text}")).collect();
+        return Err(run_differs(folder.path(), &differences));
     }
     folder.write_checksummed(HELD_OUT, held_out)?;
     Ok(changed)

@@ -86,7 +86,7 @@ impl SharedText {
     /// Rejects a data set that is part of the other one, unless the user allows it.
     ///
     /// # Errors
-    /// [`Error::Configuration`](bert_inference::Error::Configuration) with both data sets.
+    /// When the value of an option is invalid with both data sets.
     pub(super) fn check(&self, allow_overlap: bool) -> Result<(), Error> {
         if allow_overlap || self.shared < self.compared {
             return Ok(());
@@ -96,7 +96,7 @@ impl SharedText {
         } else {
             "Give one of them a larger weight, or give this flag to read both"
         };
-        Err(Error::configuration("allow-overlap", format!("{self}. {remedy}")))
+        Err(Error::option("allow-overlap", format!("{self}. {remedy}")))
     }
 }
 

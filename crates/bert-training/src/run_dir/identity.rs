@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use bert_inference::environment::environment_of_run;
-use bert_storage::Locate;
-use bert_storage::checksummed_json::{ChecksumError, read_checksummed};
+use bert_storage::checksummed_json::read_checksummed;
+use bert_storage::{Class, Error};
 use serde_json::{Map, Value};
 
-use crate::error::{Error, RunProblem};
+use crate::error::damaged_run;
 
 /// File with the settings of a run.
 pub const RUN: &str = "run.json";
@@ -16,23 +16,27 @@ pub const RUN: &str = "run.json";
 /// Reads a checksummed file of a run's folder.
 pub fn saved(folder: &Path, name: &str) -> Result<Value, Error> {
     let file = folder.join(name);
-    let corrupt = |reason: String| Error::from(RunProblem::RunCorrupt(reason).located(&file));
-    let text = read_checksummed(&file).map_err(|error| match error {
-        ChecksumError::Io(source) => Error::io(&file, source),
-        other => corrupt(other.to_string()),
+    let text = read_checksummed(&file).map_err(|error| match error.class() {
+        Class::Data => damaged_run(&file, error.text()),
+        _ => error,
     })?;
-    serde_json::from_slice(&text).map_err(|e| corrupt(e.to_string()))
+    serde_json::from_slice(&text).map_err(|e| damaged_run(&file, e))
 }
 
-/// Rejects an identity that differs from the folder's `run.json`; returns the differences in the environment.
-pub fn compare(path: &Path, identity: &Value) -> Result<Vec<String>, Error> {
+/// Rejects an identity that differs from the folder's `run.json`, with the error that a function returns for the
+/// differences; returns the differences in the environment.
+pub fn compare(
+    path: &Path,
+    identity: &Value,
+    differs: impl FnOnce(&[String]) -> Error,
+) -> Result<Vec<String>, Error> {
     let file = path.join(RUN);
-    let corrupt = |reason: String| Error::from(RunProblem::RunCorrupt(reason).located(&file));
     let saved = saved(path, RUN)?;
-    let part = |name: &str| saved.get(name).ok_or_else(|| corrupt(format!("{name:?} is missing")));
+    let part =
+        |name: &str| saved.get(name).ok_or_else(|| damaged_run(&file, format_args!("{name:?} is missing")));
     let changed = differences(part("identity")?, identity);
     if !changed.is_empty() {
-        return Err(Error::RunDiffers { path: path.to_path_buf(), differences: changed });
+        return Err(differs(&changed));
     }
     Ok(differences(part("environment")?, &environment_of_run()))
 }

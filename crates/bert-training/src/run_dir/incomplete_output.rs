@@ -6,7 +6,7 @@
 
 use bert_storage::{OutputLock, StagedFolder};
 
-use crate::error::Error;
+use crate::error::{Error, output_exists};
 
 const MARKER: &str = ".unfinished";
 /// Folder of the event files for TensorBoard, which are kept when a stopped fine-tuning is resumed.
@@ -53,7 +53,7 @@ impl<'a> OutputGuard<'a> {
             is_visible(name) && name != EVENT_FILES && !(left_over && (contents.is_ours)(name))
         };
         if folder.names()?.iter().any(is_foreign) {
-            Err(Error::output_exists(folder.path(), "other files", hint))
+            Err(output_exists(folder.path(), "other files", hint))
         } else {
             Ok(())
         }
@@ -84,7 +84,7 @@ impl Drop for OutputGuard<'_> {
 /// [`Error`] if the folder cannot be changed.
 pub fn unmark(folder: &StagedFolder<'_>) -> Result<(), Error> {
     folder.remove(MARKER)?;
-    Ok(folder.sync()?)
+    folder.sync()
 }
 
 /// Returns whether a folder was left before [`OutputGuard::finish`].

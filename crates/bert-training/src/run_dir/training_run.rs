@@ -12,13 +12,13 @@ use bert_inference::checkpoint::{
 };
 use bert_inference::environment::environment_of_run;
 use bert_model::Snapshot;
-use bert_storage::{Disk, LOCK, Locate, OutputLock, StagedFolder};
+use bert_storage::{Disk, LOCK, OutputLock, StagedFolder};
 use burn::module::Module;
 use burn::tensor::Device;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::error::{Error, RunProblem};
+use crate::error::{Error, nothing_to_resume, output_exists, run_differs};
 use crate::optimizer::Optimizer;
 use crate::run_dir::identity::{RUN, compare};
 use crate::run_dir::incomplete_output::is_visible;
@@ -56,8 +56,8 @@ impl TrainingRun {
     /// `config` for the reader.
     ///
     /// # Errors
-    /// When the folder has other files, is in use, or has a run and `resume` is off; [`Error::RunDiffers`] when the run
-    /// has another identity; with `resume`, when the folder does not exist or all its checkpoints are corrupt.
+    /// When the folder has other files, is in use, or has a run and `resume` is off; when the run has another
+    /// identity; with `resume`, when the folder does not exist or all its checkpoints are corrupt.
     pub fn open(
         path: &Path,
         resume: Resume,
@@ -77,7 +77,7 @@ impl TrainingRun {
                 json!({ "identity": identity, "environment": environment_of_run(), "config": config });
             folder.write_checksummed(RUN, &whole)?;
         } else if resume {
-            let changes = compare(path, &identity)?;
+            let changes = compare(path, &identity, |changed| run_differs(path, changed))?;
             warnings.extend(changes.iter().map(|change| format!("bits may differ, because {change}")));
         } else {
             return Err(holds_a_run(path));
@@ -126,7 +126,7 @@ impl TrainingRun {
         let state = trainer_state(step, optimizer, self.identity.clone());
         let weights = vec![(bert_model::WEIGHTS, Snapshot::new(model))];
         let checkpoint = Checkpoint { state, weights, optimizer: optimizer.snapshot(), files };
-        Ok(CheckpointFolder::on(&self.folder).write(checkpoint, RetentionPolicy::newest(1))?)
+        CheckpointFolder::on(&self.folder).write(checkpoint, RetentionPolicy::newest(1))
     }
 }
 
@@ -153,11 +153,11 @@ pub(crate) fn check_free(folder: &StagedFolder<'_>, resume: bool) -> Result<(), 
     folder.check_not_in_use()?;
     let has_run = folder.has(RUN)?;
     if resume && !folder.exists()? {
-        return Err(RunProblem::NothingToResume.located(path).into());
+        return Err(nothing_to_resume(path));
     }
     if !has_run && folder.names()?.iter().any(|name| is_visible(name)) {
         let hint = "choose another --output";
-        return Err(Error::output_exists(path, "other files", hint));
+        return Err(output_exists(path, "other files", hint));
     }
     if has_run && !resume { Err(holds_a_run(path)) } else { Ok(()) }
 }
@@ -165,5 +165,5 @@ pub(crate) fn check_free(folder: &StagedFolder<'_>, resume: bool) -> Result<(), 
 /// Returns the error for a folder with a run that would be overwritten.
 pub(crate) fn holds_a_run(path: &Path) -> Error {
     let hint = "continue it with --resume or choose another --output";
-    Error::output_exists(path, "a run", hint)
+    output_exists(path, "a run", hint)
 }

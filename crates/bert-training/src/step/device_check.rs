@@ -17,6 +17,7 @@ use bert_kernels::adamw::{self, State};
 use bert_kernels::{Compute, Precision};
 use bert_model::{Architecture, BertConfig, BertForPreTraining, LossNormalizer, Mode, named_parameters};
 use bert_random::{Domain, Random, Stream};
+use bert_storage::Class;
 use burn::tensor::Device;
 
 use crate::data_loader::PretrainingBatch;
@@ -102,7 +103,8 @@ const BF16_BOUND: f64 = 0.2;
 /// and precision.
 ///
 /// # Errors
-/// [`Error::DeviceWrong`] with the tensor that differs most; [`Error::DeviceNotBuilt`](bert_inference::Error::DeviceNotBuilt) in a build without `flex`.
+/// When a device computes other values than the CPU with the tensor that differs most; when this build does not
+/// include the device's backend in a build without `flex`.
 pub fn check_device(
     name: DeviceName,
     device: &Device,
@@ -127,7 +129,14 @@ pub fn check_device(
     let tensor = worst.tensor;
     let difference = worst.difference;
     if difference > bound {
-        return Err(Error::DeviceWrong { device: name.to_string(), tensor, difference, bound });
+        return Err(Error::new(
+            Class::Numerical,
+            format!(
+                "{name} computes wrong values: {tensor} differs from the CPU's by {difference:.1e} of its norm, and \
+                 the maximum is {bound:.0e}; update the driver, or use another --device (`bert devices --check` \
+                 repeats this check)"
+            ),
+        ));
     }
     Ok(DeviceCheck {
         loss_difference: (computed.loss - expected.loss).abs(),

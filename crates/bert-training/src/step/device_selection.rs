@@ -26,7 +26,7 @@ pub struct SelectedDevice {
 /// device. The CPU is the reference of the check, so it always passes.
 ///
 /// # Errors
-/// [`DeviceNotBuilt`](bert_inference::Error::DeviceNotBuilt) when no device can be opened.
+/// When no device can be opened.
 pub fn select_device(name: DeviceName) -> Result<Option<SelectedDevice>, Error> {
     if name != DeviceName::Auto {
         return Ok(None);
@@ -72,7 +72,10 @@ fn select(
             Err(error) => failures.push(error.to_string()),
         }
     }
-    Err(bert_inference::Error::DeviceNotBuilt { device: failures.join("; "), feature: "flex" }.into())
+    Err(Error::failed(format!(
+        "this build has no {} backend: build it with `cargo build --release --features flex`",
+        failures.join("; ")
+    )))
 }
 
 #[cfg(test)]
@@ -81,7 +84,15 @@ mod tests {
 
     fn wrong(name: DeviceName) -> Error {
         let tensor = "bert.pooler.dense.weight".to_string();
-        Error::DeviceWrong { device: name.to_string(), tensor, difference: 0.5, bound: 1e-4 }
+        Error::new(
+            bert_storage::Class::Numerical,
+            format!(
+                "{name} computes wrong values: {tensor} differs from the CPU's by {:.1e} of its norm, and the \
+                 maximum is {:.0e}; update the driver, or use another --device (`bert devices --check` repeats this \
+                 check)",
+                0.5, 1e-4
+            ),
+        )
     }
 
     #[test]
@@ -108,8 +119,10 @@ mod tests {
 
     #[test]
     fn device_that_cannot_be_opened_is_skipped() {
-        let missing = bert_inference::Error::DeviceNotBuilt { device: "cuda:0".into(), feature: "cuda" };
-        let devices = vec![(DeviceName::Cuda(0), Err(missing.into())), (DeviceName::Flex, Ok(1e11))];
+        let missing = Error::failed(
+            "this build has no cuda:0 backend: build it with `cargo build --release --features cuda`",
+        );
+        let devices = vec![(DeviceName::Cuda(0), Err(missing)), (DeviceName::Flex, Ok(1e11))];
         let selected = select(devices, |name| Err(wrong(name))).unwrap();
         assert_eq!(selected.device, DeviceName::Flex);
         assert!(selected.reason.starts_with("flex 100 GFLOP/s; ") && selected.reason.contains("cuda"));

@@ -14,7 +14,7 @@ use bert_testing::transports::{Fault, FaultyTransport, ThreadTransport};
 use bert_training::{Error, Group, PretrainConfig, PretrainEvent, pretrain_in};
 
 use crate::matrix::{LAYOUTS, lay_out};
-use crate::world::{World, run_to_end, run_until};
+use crate::world::{World, run_to_end, run_until, stopped_step};
 
 /// Twelve micro-batches of one sequence.
 const FLAGS: [&str; 8] = [
@@ -78,7 +78,7 @@ fn stop_ranks(config: &PretrainConfig, ranks: usize, resume: bool, at: u64) {
         }
     };
     for outcome in run_on(threads(ranks), std::slice::from_ref(config), resume, TIMEOUT, request) {
-        assert!(matches!(outcome, Err(Error::Stopped { signal: 15, step }) if step == at), "{outcome:?}");
+        assert_eq!(stopped_step(&outcome.unwrap_err()), at);
     }
 }
 

@@ -4,12 +4,13 @@
 use std::fs;
 
 use bert_inference::StopFlag;
+use bert_storage::Class;
 use bert_testing::disks::Faulty;
 use bert_training::{
-    CountingEvent, DataLoader, Error, PretrainConfig, PretrainEvent, Resume, pretrain, pretrain_on,
+    CountingEvent, DataLoader, PretrainConfig, PretrainEvent, Resume, pretrain, pretrain_on,
 };
 
-use crate::world::{World, assert_same, run_to_end, run_until};
+use crate::world::{World, assert_same, run_to_end, run_until, stopped_step};
 
 #[test]
 fn resume_after_any_step_is_bit_identical() {
@@ -34,10 +35,7 @@ fn stopped_at(config: &PretrainConfig, resume: bool, is_it: fn(&PretrainEvent) -
             flag.request(15);
         }
     });
-    match result {
-        Err(Error::Stopped { signal: 15, step }) => step,
-        other => panic!("not stopped: {other:?}"),
-    }
+    stopped_step(&result.unwrap_err())
 }
 
 /// A stop waits neither for an evaluation nor for the initial weights; the resumed run computes them.
@@ -86,7 +84,11 @@ fn budget_counts_the_text_once() {
         PretrainEvent::Step { .. } => stop.request(15),
         _ => {}
     });
-    assert!(matches!(result, Err(Error::Stopped { step: 1, .. })), "{:?}", result.map(|done| done.steps));
+    assert!(
+        result.as_ref().is_err_and(|error| matches!(error.class(), Class::Stopped(_))),
+        "{:?}",
+        result.map(|done| done.steps)
+    );
     assert_eq!(counted, 1);
 }
 
@@ -104,12 +106,8 @@ fn resume_reports_other_held_out_data() {
     };
     run_until(&world.config("run", &["--keep-best"]), false, 5);
     let best = |config: &PretrainConfig| pretrain(config, Resume::Yes, &StopFlag::new(), &mut |_| {});
-    match best(&with_other(&["--keep-best"])) {
-        Err(Error::RunDiffers { differences, .. }) => {
-            assert!(differences[0].starts_with("held-out data: data was"), "{differences:?}");
-        }
-        other => panic!("{other:?}"),
-    }
+    let error = best(&with_other(&["--keep-best"])).unwrap_err();
+    assert!(error.text().contains("another configuration: held-out data: data was"), "{error}");
     assert!(best(&world.config("run", &["--keep-best", "--eval-instances", "3"])).is_err());
     let mut warnings = Vec::new();
     pretrain(&with_other(&[]), Resume::Yes, &StopFlag::new(), &mut |event| {
@@ -232,17 +230,10 @@ fn resume_rejects_another_configuration() {
     let world = World::new(0.1);
     run_until(&world.config("run", &[]), false, 2);
     let changed = world.config("run", &["--seed", "9", "--learning-rate", "2e-3"]);
-    match pretrain(&changed, Resume::Yes, &StopFlag::new(), &mut |_| {}) {
-        Err(error @ Error::RunDiffers { .. }) => {
-            let text = error.to_string();
-            assert!(
-                text.contains("seed was 12345, now 9") && text.contains("learning_rate was 0.001"),
-                "{text}"
-            );
-            assert_eq!(error.exit_code(), 4);
-        }
-        other => panic!("{other:?}"),
-    }
+    let error = pretrain(&changed, Resume::Yes, &StopFlag::new(), &mut |_| {}).unwrap_err();
+    let text = error.to_string();
+    assert!(text.contains("seed was 12345, now 9") && text.contains("learning_rate was 0.001"), "{text}");
+    assert_eq!(error.exit_code(), 4);
     // The save interval may change.
     run_to_end(&world.config("run", &["--save-every", "5"]), true);
 }

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use bert_data::{BuildConfig, build, build_held_out};
 use bert_inference::StopFlag;
+use bert_storage::Class;
 use bert_testing::disks::Faulty;
 use bert_training::{Error, PretrainConfig, PretrainEvent, StepMetrics, pretrain_on};
 use clap::{Args, Command, FromArgMatches};
@@ -128,10 +129,14 @@ pub(crate) fn run_until(config: &PretrainConfig, resume: bool, stop_after: u64) 
             flag.request(15);
         }
     });
-    match result {
-        Err(Error::Stopped { signal: 15, step }) => assert_eq!(step, stop_after),
-        other => panic!("not stopped after step {stop_after}: {other:?}"),
-    }
+    assert_eq!(stopped_step(&result.unwrap_err()), stop_after);
+}
+
+/// Returns the step after which a run was stopped by signal 15; 0 before the first step.
+pub(crate) fn stopped_step(error: &Error) -> u64 {
+    assert_eq!(error.class(), Class::Stopped(15), "{error}");
+    let step = error.text().strip_prefix("stopped after step ").and_then(|rest| rest.split(';').next());
+    step.map_or(0, |step| step.parse().unwrap())
 }
 
 pub(crate) fn files(run: &Path) -> Vec<(String, Vec<u8>)> {

@@ -6,7 +6,7 @@ use bert_task_files::{read_file, read_lines};
 use bert_tasks::{Example, TableDescription, Task};
 use serde::Serialize;
 
-use crate::error::Error;
+use bert_storage::Error;
 
 /// The name of the label column of a table that has none. No header has it.
 const NO_LABEL: &str = "\u{0}";
@@ -53,7 +53,8 @@ impl ParallelArgs {
     /// Reads the text and drops pairs with an empty side.
     ///
     /// # Errors
-    /// When a file cannot be read or is not UTF-8; [`Error::LineCounts`], [`Error::NoText`]; a missing column.
+    /// When a file cannot be read or is not UTF-8; when two files of parallel text differ in length, when a text has
+    /// no usable line; a missing column.
     pub fn read(&self) -> Result<ParallelText, Error> {
         let (path, mut pairs) = match (&self.table, &self.source, &self.target) {
             (Some(table), ..) => (table, self.read_table(table)?),
@@ -64,7 +65,8 @@ impl ParallelArgs {
         pairs.retain(|pair| !pair.source.trim().is_empty() && !pair.target.trim().is_empty());
         let dropped = all - pairs.len();
         if pairs.is_empty() {
-            Err(Error::NoText { path: path.clone(), dropped })
+            Err(Error::data(format!("no lines with text{}", if dropped > 0 { " on both sides" } else { "" }))
+                .at(path))
         } else {
             Ok(ParallelText { pairs, dropped })
         }
@@ -84,8 +86,8 @@ impl ParallelArgs {
     }
 }
 
-fn flag(flag: &'static str, reason: &str) -> Error {
-    bert_inference::Error::configuration(flag, reason).into()
+fn flag(flag: &'static str, reason: &'static str) -> Error {
+    Error::option(flag, reason)
 }
 
 fn read_files(source: &Path, target: &Path) -> Result<Vec<SentencePair>, Error> {
@@ -99,16 +101,17 @@ fn read_files(source: &Path, target: &Path) -> Result<Vec<SentencePair>, Error> 
 /// Rejects two texts with different numbers of lines.
 ///
 /// # Errors
-/// [`Error::LineCounts`].
+/// When two files of parallel text differ in length.
 pub fn check_lines(source: (&Path, usize), target: (&Path, usize)) -> Result<(), Error> {
     if source.1 == target.1 {
         Ok(())
     } else {
-        Err(Error::LineCounts {
-            source_file: source.0.to_path_buf(),
-            source_lines: source.1,
-            target_file: target.0.to_path_buf(),
-            target_lines: target.1,
-        })
+        Err(Error::data(format!(
+            "{} has {} lines, but {} has {}: line N of one must translate line N of the other",
+            source.0.display(),
+            source.1,
+            target.0.display(),
+            target.1
+        )))
     }
 }

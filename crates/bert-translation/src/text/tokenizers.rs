@@ -4,12 +4,12 @@ use std::path::Path;
 
 use bert_data::{Tokenizer, TokenizerSettings, Vocabulary};
 use bert_inference::ModelTokenizer;
+use bert_storage::Error;
 use bert_tasks::{EncodedPair, SpecialIds, encode_pair};
 use serde::{Deserialize, Serialize};
 use tokenizers::Decoder;
 use tokenizers::decoders::wordpiece::WordPiece;
 
-use crate::error::Error;
 use crate::model::beam_search::SpecialTokens;
 
 /// The tokenizers of a translation model.

@@ -122,9 +122,9 @@ impl TrainConfig {
     /// Checks the settings that need no file.
     ///
     /// # Errors
-    /// [`Error::Configuration`] with the flag.
+    /// When the value of an option is invalid with the flag.
     pub fn validate(&self) -> Result<(), Error> {
-        let wrong = |(flag, reason): (&'static str, String)| Error::Configuration { flag, reason };
+        let wrong = |(flag, reason): (&'static str, String)| Error::option(flag, reason);
         let rule = |good: bool, flag, rule: &str| if good { Ok(()) } else { Err(wrong((flag, rule.into()))) };
         rule(self.steps > 0, "steps", "must be at least 1")?;
         rule(self.batch_size > 0, "batch-size", "must be at least 1")?;

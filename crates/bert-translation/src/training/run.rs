@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 
 use bert_inference::{ModelFiles, ModelTokenizer, StopFlag};
 use bert_model::{LoadPolicy, load_named_tensors, read_pretrained_tensors};
-use bert_storage::digest_bytes;
+use bert_storage::{Error, digest_bytes};
 use bert_training::{
-    Error as TrainerError, MicroBatchLoss, NotFinite, Optimizer, Resume, StepId, TrainingRun, train_step,
+    MicroBatchLoss, NotFinite, Optimizer, Resume, StepId, TrainingRun, not_finite, stopped, train_step,
 };
 use burn::module::Module;
 use burn::tensor::Device;
@@ -14,7 +14,6 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::config::{Fusion, TranslationConfig};
-use crate::error::Error;
 use crate::model::initialization::initialize;
 use crate::model::transformer::TranslationModel;
 use crate::text::batches::{EncodedPairs, PairBatch};
@@ -129,7 +128,7 @@ pub fn train(
             last = Some(path);
         }
         if let Some(signal) = signal.filter(|_| step < config.steps) {
-            return Err(TrainerError::Stopped { signal, step }.into());
+            return Err(stopped(signal, step));
         }
     }
     let checkpoint = last.expect("the last step is saved");
@@ -190,11 +189,8 @@ fn run_step(
         StepId { seed: config.seed, step },
     );
     let step = step + 1;
-    let report = report.map_err(|NotFinite { report }| TrainerError::NotFinite {
-        step,
-        loss: report.loss,
-        gradient_norm: report.gradient_norm,
-    })?;
+    let report =
+        report.map_err(|NotFinite { report }| not_finite(step, report.loss, report.gradient_norm))?;
     let metrics = StepMetrics {
         step,
         loss: report.loss,

@@ -10,13 +10,13 @@ use bert_model::{
     Architecture, BertConfig, BertModel, LoadPolicy, load_named_tensors, load_pretrained_weights,
     read_pretrained_tensors,
 };
+use bert_storage::Error;
 use burn::module::Module;
 use burn::tensor::Device;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::config::TranslationConfig;
-use crate::error::Error;
 use crate::model::transformer::TranslationModel;
 use crate::text::tokenizers::{SavedSettings, Tokenizers};
 
@@ -78,12 +78,15 @@ impl SavedModel {
     /// Opens the translation model of a checkpoint's folder.
     ///
     /// # Errors
-    /// [`Error::NotATranslationModel`]; when a file is damaged, or does not fit the sizes in `translation.json`.
+    /// When a model folder has no translation model; when a file is damaged, or does not fit the sizes in
+    /// `translation.json`.
     pub(crate) fn open(folder: &Path, device: &Device) -> Result<Self, Error> {
-        let not_ours = |reason: String| Error::NotATranslationModel {
-            path: folder.to_path_buf(),
-            file: DESCRIPTION,
-            reason,
+        let not_ours = |reason: String| {
+            Error::model(format!(
+                "this is not a translation model ({DESCRIPTION}: {reason}); use a folder written by `bert translate \
+                 train`"
+            ))
+            .at(folder)
         };
         let bytes = std::fs::read(folder.join(DESCRIPTION)).map_err(|error| not_ours(error.to_string()))?;
         let Description { model, tokenizers, bert } =

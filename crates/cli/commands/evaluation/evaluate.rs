@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use bert_data::Nsp;
 use bert_inference::{
-    DEVICE_HELP, DeviceName, Heads, KernelChoice, ModelFiles, PrecisionChoice, Pretrained, builtin_model,
-    load_pretraining,
+    DEVICE_HELP, DeviceName, Heads, KernelChoice, ModelFiles, PrecisionChoice, Pretrained, RequiredHeads,
+    builtin_model, load_pretraining,
 };
 use bert_training::{DataLoader, Evaluation, evaluate, top_k_accuracy};
 use clap::Args as ClapArgs;
@@ -80,13 +80,14 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         _ => Heads::Both,
     };
     let hint = "evaluate a model with both pre-training heads, or use data made with --nsp off for a masked-LM model";
-    let Pretrained { model, .. } = load_pretraining(&config, &folder, heads, hint, 0, &device)?;
+    let required = RequiredHeads { heads, hint };
+    let Pretrained { model, .. } = load_pretraining(&config, &folder, required, 0, &device)?;
     let tokens = args.batch_size * loader.manifest().config.max_seq_length;
     if let Some(slow) = precision.warning(name, &config, tokens) {
         print_warning(slow);
     }
-    let evaluation = evaluate(&model, &mut loader, args.batch_size, args.instances, &device)?;
-    let among = |k| top_k_accuracy(&model, &mut loader, k, args.batch_size, args.instances, &device);
+    let evaluation = evaluate(&model, &mut loader, args.batch_size, args.instances)?;
+    let among = |k| top_k_accuracy(&model, &mut loader, k, args.batch_size, args.instances);
     let masked_lm_top_k_accuracy = args.top_k.map(among).transpose()?;
     let figures = Figures { evaluation, top_k: args.top_k, masked_lm_top_k_accuracy };
     print_table(args.json, args.format, &figures, Figures::line)

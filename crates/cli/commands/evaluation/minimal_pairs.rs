@@ -86,7 +86,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     args.threads.start_pool();
     if args.columns.len() != 2 {
         let reason = "takes two names: the acceptable and the unacceptable sentence".to_string();
-        return Err(Error::Configuration { flag: "columns", reason }.into());
+        return Err(Error::option("columns", reason).into());
     }
     let files = files(&args.input)?;
     let folder = model_folder(&args.checkpoint)?;

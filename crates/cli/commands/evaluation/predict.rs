@@ -94,7 +94,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let encoder = args.encoder.as_deref().map(|path| pinned(path, false)).transpose()?;
     if args.columns.len() > 2 {
         let reason = "takes one name, or two for a pair of texts".to_string();
-        return Err(Error::Configuration { flag: "columns", reason }.into());
+        return Err(Error::option("columns", reason).into());
     }
     let input = args.input.as_deref().map(|input| args.new_texts(input)).transpose()?;
     let options = ModelOptions::default()
@@ -137,7 +137,7 @@ impl Args {
         {
             let reason =
                 "applies to tables and JSON Lines; plain text has no columns (see --format)".to_string();
-            return Err(Error::Configuration { flag, reason }.into());
+            return Err(Error::option(flag, reason).into());
         }
         Ok(texts)
     }

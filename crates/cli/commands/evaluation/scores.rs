@@ -48,7 +48,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let rows = collection.groups.len();
     if !args.names.is_empty() && args.names.len() != rows {
         let reason = format!("{} names for {rows} configurations", args.names.len());
-        return Err(Error::Configuration { flag: "names", reason }.into());
+        return Err(Error::option("names", reason).into());
     }
     for (group, name) in collection.groups.iter_mut().zip(&args.names) {
         group.name.clone_from(name);

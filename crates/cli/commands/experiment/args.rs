@@ -108,7 +108,7 @@ impl Args {
             _ => (&training[..], "is for the experiment masking, and --input also for forgetting"),
         };
         match unused.iter().find(|(_, is_given)| *is_given) {
-            Some(&(flag, _)) => Err(Error::Configuration { flag, reason: reason.to_string() }),
+            Some(&(flag, _)) => Err(Error::option(flag, reason.to_string())),
             None => Ok(()),
         }
     }

@@ -285,7 +285,7 @@ fn dev_scores(model: &Path, config: &FinetuneConfig) -> anyhow::Result<Scores> {
         ModelOptions::default().with_max_length(config.max_seq_length).with_device(config.compute.device);
     let classifier = Classifier::open(model, options)?;
     let data = config.data.as_deref().context("a data folder")?;
-    let dev = find_split(task, data, Split::Dev).map_err(bert_inference::Error::from)?;
+    let dev = find_split(task, data, Split::Dev)?;
     let examples = read_labelled(config, &dev.path)?;
     let labels = labels_of(&examples).context("dev has labels")?;
     let names: Vec<&str> = task.class_names().collect();

@@ -64,7 +64,7 @@ pub(super) fn run(args: &Args, experiment: &Experiment) -> anyhow::Result<Report
     }
     if stages.instances.is_empty() {
         let reason = "the text has no words: give one sentence per line".to_string();
-        return Err(Error::Configuration { flag: "input", reason }.into());
+        return Err(Error::option("input", reason).into());
     }
     let rows = stages.instances.iter().enumerate();
     let rows = rows.flat_map(|(number, one)| instance_rows(number + 1, &stages, one)).collect();

@@ -6,6 +6,7 @@ use anyhow::Context;
 use bert_finetuning::{FinetuneConfig, MultitaskConfig, Sampling, Seeds, check};
 use bert_inference::{DefaultLength, DeviceName, ModelDescription, ModelFiles};
 use bert_model::BertConfig;
+use bert_storage::Error;
 use bert_task_files::{LabelUse, find_split, read_examples};
 use bert_tasks::{Example, Split, Task};
 
@@ -99,7 +100,7 @@ impl<'a> Planner<'a> {
     pub(super) fn new(args: &'a Args, experiment: &'a Experiment) -> anyhow::Result<Self> {
         let missing = |flag| {
             let reason = format!("is required for the experiment {}", experiment.name);
-            bert_inference::Error::Configuration { flag, reason }
+            Error::option(flag, reason)
         };
         let data = args.data.as_deref().ok_or_else(|| missing("data"))?;
         let output = args.output.as_deref().ok_or_else(|| missing("output"))?;
@@ -132,7 +133,7 @@ impl<'a> Planner<'a> {
             let known: Vec<String> = tasks.iter().map(ToString::to_string).collect();
             let reason =
                 format!("{other} is not a task of this experiment; its tasks are {}", known.join(", "));
-            return Err(bert_inference::Error::Configuration { flag: "tasks", reason }.into());
+            return Err(Error::option("tasks", reason).into());
         }
         let mut plan = Vec::new();
         for model in 0..self.models.len() {
@@ -264,8 +265,8 @@ impl<'a> Planner<'a> {
         if let Some(found) = folders.iter().find(has) {
             return Ok(found.clone());
         }
-        find_split(task, self.data, Split::Train).map_err(bert_inference::Error::from)?;
-        find_split(task, self.data, Split::Dev).map_err(bert_inference::Error::from)?;
+        find_split(task, self.data, Split::Train)?;
+        find_split(task, self.data, Split::Dev)?;
         Ok(self.data.to_owned())
     }
 }
@@ -283,7 +284,7 @@ pub(super) fn folders_of(plan: &[PlannedRun], model: usize, setting: &str, task:
 /// When the training file cannot be read.
 pub(super) fn train_examples(config: &FinetuneConfig) -> anyhow::Result<usize> {
     let data = config.data.as_deref().context("a data folder")?;
-    let file = find_split(&config.task, data, Split::Train).map_err(bert_inference::Error::from)?;
+    let file = find_split(&config.task, data, Split::Train)?;
     let read = read_labelled(config, &file.path)?;
     Ok(config.max_train_examples.map_or(read.len(), |most| most.min(read.len())))
 }

@@ -2,7 +2,7 @@
 
 use anyhow::Context;
 use bert_finetuning::{FinetuneConfig, FinetuneReport};
-use bert_inference::{Error, InputText, ModelOptions, Prober, Replacement, StopFlag};
+use bert_inference::{InputText, ModelOptions, Prober, Replacement, StopFlag};
 use bert_task_files::find_split;
 use bert_tasks::{Example, Metric, Split, Statistics};
 use maud::html;
@@ -151,14 +151,14 @@ fn effect(config: &FinetuneConfig, word: &str, replaced_by: &str) -> anyhow::Res
     let options = ModelOptions::default().with_device(config.compute.device);
     let prober = Prober::open(&config.output.join("model"), options)?;
     let data = config.data.as_deref().context("a data folder")?;
-    let dev = find_split(&config.task, data, Split::Dev).map_err(bert_inference::Error::from)?;
+    let dev = find_split(&config.task, data, Split::Dev)?;
     let examples = read_labelled(config, &dev.path)?;
     let replacement: Replacement = format!("{word}={replaced_by}").parse().map_err(anyhow::Error::msg)?;
     let mut effect = Effect::default();
     for Example { text_a, text_b, .. } in &examples {
         let text = InputText { first: text_a, second: text_b.as_deref() };
         let probes = match prober.text(text, std::slice::from_ref(&replacement)) {
-            Err(Error::Configuration { flag: "replace", .. }) => continue,
+            Err(error) if error.flag() == Some("replace") => continue,
             probes => probes?,
         };
         for prediction in probes.iter().flat_map(|probe| &probe.predictions) {

@@ -6,6 +6,7 @@ use std::time::Instant;
 use bert_finetuning::{check_finished, multitask};
 use bert_inference::StopFlag;
 use bert_storage::{Disk, LOCK, OutputLock, StagedFolder, write_json_atomic};
+use bert_training::mismatch;
 
 use super::args::Args;
 use super::estimate::Estimator;
@@ -156,12 +157,12 @@ fn check_started(file: &Path, new: &Started) -> anyhow::Result<()> {
         return Ok(());
     }
     let started: Started = serde_json::from_slice(&std::fs::read(file)?)
-        .map_err(|error| bert_inference::Error::corrupt_file(file, error))?;
+        .map_err(|error| bert_inference::damaged(file, error))?;
     if started == *new {
         return Ok(());
     }
     let folder = file.parent().unwrap_or(file).display();
-    Err(bert_inference::Error::Mismatch(vec![format!(
+    Err(mismatch(vec![format!(
         "{folder}: the experiment was {}, now it is {}; choose another --output",
         started.experiment, new.experiment
     )])

@@ -138,5 +138,5 @@ fn check_neurons(layer: Option<usize>, attentions: &[Attention]) -> Result<(), E
     }
     let shown: Vec<String> = attentions[0].layer_numbers.iter().map(usize::to_string).collect();
     let reason = format!("layer {layer} is not on the page; its layers are {}", shown.join(", "));
-    Err(Error::Configuration { flag: "neurons", reason })
+    Err(Error::option("neurons", reason))
 }

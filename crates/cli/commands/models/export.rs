@@ -88,10 +88,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     };
     let is_sentence_model = args.format == Format::SentenceTransformers;
     if args.pooling.is_some() && !is_sentence_model {
-        anyhow::bail!(Error::Configuration {
-            flag: "pooling",
-            reason: "works with --format sentence-transformers only".to_owned()
-        });
+        anyhow::bail!(Error::option("pooling", "works with --format sentence-transformers only"));
     }
     let how = Export {
         encoder_only: args.encoder_only || is_sentence_model,

@@ -104,7 +104,7 @@ pub struct Args {
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     args.threads.start_pool();
-    let refused = |reason: String| Error::Configuration { flag: "layers", reason };
+    let refused = |reason: String| Error::option("layers", reason);
     if args.layers.len() > 1 && args.layers.contains(&Layer::All) {
         return Err(refused("all includes every layer; remove the numbers".to_string()).into());
     }

@@ -18,7 +18,7 @@ use bert_data::{BuildConfig, DataSet, Layout, VocabConfig, build, train_vocabula
 use bert_finetuning::{Choices, FinetuneConfig, Seeds, Selection, TableArgs, finetune};
 use bert_inference::{ComputeArgs, PrecisionChoice, StopFlag};
 use bert_reports::report;
-use bert_storage::{Disk, LOCK, OutputLock, StagedFolder, write_atomic};
+use bert_storage::{Class, Disk, LOCK, OutputLock, StagedFolder, write_atomic};
 use bert_training::{
     DataLoader, Evaluation, InitializationChoice, PretrainConfig, PretrainEvent, Resume, baselines, pretrain,
 };
@@ -103,10 +103,8 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<()> {
-    run_stages(args).map_err(|error| match error.downcast_ref() {
-        Some(&bert_training::Error::Stopped { signal, .. }) => {
-            Stopped { signal, remedy: "repeat it with --overwrite" }.into()
-        }
+    run_stages(args).map_err(|error| match error.downcast_ref().map(bert_storage::Error::class) {
+        Some(Class::Stopped(signal)) => Stopped { signal, remedy: "repeat it with --overwrite" }.into(),
         _ => error,
     })
 }
@@ -158,7 +156,7 @@ fn open_output(args: &Args) -> anyhow::Result<OutputLock> {
     in_use.into_iter().try_for_each(|name| folder.inside(name).check_not_in_use())?;
     let names = folder.names()?;
     let visible = || names.iter().filter(|name| !name.starts_with('.'));
-    let exists = |what, hint| bert_training::Error::output_exists(&args.output, what, hint);
+    let exists = |what, hint| bert_training::output_exists(&args.output, what, hint);
     if visible().any(|name| !WRITTEN.contains(&name.as_str())) {
         return Err(exists("other files", "choose another --output").into());
     }

@@ -6,7 +6,7 @@ use bert_finetuning::{FinetuneConfig, check_finished};
 use bert_inference::hub_model::recorded_path;
 use bert_inference::{DeviceName, builtin_model};
 use bert_reports::{GlueTable, Submission, TASKS, write_submission};
-use bert_storage::write_json_atomic;
+use bert_storage::{Error, write_json_atomic};
 use bert_task_files::find_split;
 use bert_tasks::{Split, Task};
 use clap::Args as ClapArgs;
@@ -92,11 +92,11 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     if let Some(other) = tasks.iter().find(|task| !TASKS.contains(task)) {
         let names: Vec<&str> = TASKS.iter().map(|task| task.spec().name).collect();
         let reason = format!("{other} is not a GLUE task; the tasks are {}", names.join(", "));
-        return Err(bert_inference::Error::Configuration { flag: "tasks", reason }.into());
+        return Err(Error::option("tasks", reason).into());
     }
     if args.from_mnli && !tasks.contains(&Task::Mnli) {
         let reason = "needs mnli in --tasks".to_string();
-        return Err(bert_inference::Error::Configuration { flag: "from-mnli", reason }.into());
+        return Err(Error::option("from-mnli", reason).into());
     }
     let mut flags = FinetuneFlags::parse(&[("--seeds", &args.seeds)], &args.flags)?;
     flags.config.compute.device = selected_device(flags.config.compute.device)?;
@@ -104,8 +104,8 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let model = bert_inference::ModelFiles::open(&folder)?.config;
     // Validate every configuration before the first of many hours is spent.
     let configs = tasks.iter().map(|task| {
-        find_split(task, &args.data, Split::Train).map_err(bert_inference::Error::from)?;
-        find_split(task, &args.data, Split::Dev).map_err(bert_inference::Error::from)?;
+        find_split(task, &args.data, Split::Train)?;
+        find_split(task, &args.data, Split::Dev)?;
         config(args, &flags, task, &start)
     });
     let configs = configs.collect::<anyhow::Result<Vec<FinetuneConfig>>>()?;

@@ -84,7 +84,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     if args.output.join("multitask.json").exists() {
         let what = "a finished multitask run";
         let hint = "choose another --output";
-        return Err(bert_training::Error::output_exists(&args.output, what, hint).into());
+        return Err(bert_training::output_exists(&args.output, what, hint).into());
     }
     let mut view = View::new(&config.tasks[0], args.run.print.quiet);
     let report = multitask(&config, args.run.resume.into(), &stop, &mut |event| view.show(&event));

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use bert_inference::{DEVICE_HELP, DeviceName, Error};
+use bert_inference::{DEVICE_HELP, DeviceName, Error, results_not_written};
 use bert_task_files::read_lines;
 use bert_translation::{SearchConfig, Translator};
 use clap::Args as ClapArgs;
@@ -63,7 +63,7 @@ pub struct Args {
 pub fn run(args: &Args) -> anyhow::Result<()> {
     if !(args.length_penalty >= 0.0 && args.length_penalty.is_finite()) {
         let reason = "must be at least 0".to_string();
-        return Err(Error::Configuration { flag: "length-penalty", reason }.into());
+        return Err(Error::option("length-penalty", reason).into());
     }
     args.threads.start_pool();
     let output = args.output.as_deref().map(|path| args.overwrite.output(path)).transpose()?;
@@ -80,7 +80,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         translator.translate(&sentences, args.batch_size, &mut |done| progress.set(done as u64, "sentences"));
     drop(progress);
     write_results(output.as_ref(), |out| {
-        translated.iter().try_for_each(|one| writeln!(out, "{}", one.text).map_err(Error::Results))
+        translated.iter().try_for_each(|one| writeln!(out, "{}", one.text).map_err(results_not_written))
     })?;
     Ok(())
 }

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
+use bert_storage::Error;
 use bert_task_files::read_lines;
 use bert_tasks::{BleuTokenizer, ScoreSummary, TranslationMetric, summarize};
 use bert_translation::{check_lines, is_wide};
@@ -53,7 +54,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let first = &references[0];
     if first.is_empty() {
         let path = first_path.to_path_buf();
-        return Err(bert_translation::Error::NoText { path, dropped: 0 }.into());
+        return Err(Error::data("no lines with text").at(path).into());
     }
     let files = args.hypotheses.iter().zip(&runs).chain(args.references.iter().zip(&references));
     for (path, lines) in files {

@@ -58,6 +58,7 @@ fn show(progress: &mut Progress, event: TrainEvent) {
         ),
         TrainEvent::Saved { step, path } => progress.line(&format!("step {step}: saved {}", path.display())),
         TrainEvent::Warning(text) => progress.warn(&text),
+        _ => {}
     }
 }
 

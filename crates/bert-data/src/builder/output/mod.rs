@@ -15,7 +15,7 @@ pub(crate) mod written_shard;
 
 use std::path::{Path, PathBuf};
 
-use bert_storage::{FileSystem, LOCK, OutputLock, StagedFolder};
+use bert_storage::{Class, FileSystem, LOCK, OutputLock, StagedFolder};
 
 use crate::builder::output::card::{CARD, card};
 use crate::builder::output::object_output::ObjectOutput;
@@ -24,7 +24,7 @@ use crate::builder::output::work_folder::{COMMITTING, Identity, WorkFolder};
 use crate::config::hold_out::HELD_OUT_FOLDER;
 use crate::config::part::{Owner, Part, owner_of};
 use crate::dataset::manifest::{MANIFEST, Manifest, VOCABULARY};
-use crate::error::{Error, Locate, Located, ManifestProblem, OutputProblem, Result};
+use crate::error::{Error, Result, finished_data_set, holds_other_data, unfinished_build};
 use crate::shard::writer::is_shard_name;
 
 /// The result of opening the output.
@@ -102,25 +102,25 @@ fn check(
 ) -> Result<Option<Manifest>> {
     let path = folder.path();
     if folder.exists()? && !path.is_dir() {
-        return Err(OutputProblem::NotAFolder.located(path).into());
+        return Err(Error::usage("this output is not a folder; choose another --output").at(path));
     }
     let names = folder.names()?;
     if let Some(found) = find_foreign(&names) {
-        return Err(OutputProblem::HoldsOtherData(found.to_owned()).located(path).into());
+        return Err(holds_other_data(found).at(path));
     }
     let stays = !overwrite && !folder.inside(&part.work_name()).has(COMMITTING)?;
     if folder.has(MANIFEST)? {
         match Manifest::read(path) {
             // A manifest that this program did not write belongs to someone else.
-            Err(Error::Manifest(Located { problem: ManifestProblem::Invalid(_), .. })) => {
-                return Err(OutputProblem::HoldsOtherData(MANIFEST.to_owned()).located(path).into());
+            Err(error) if error.cause::<serde_json::Error>().is_some() => {
+                return Err(holds_other_data(MANIFEST).at(path));
             }
-            Err(Error::Manifest(error)) if stays => {
+            Err(error) if stays && error.class() == Class::Data => {
                 let differences = format!("its manifest cannot be used: {error}");
-                return Err(OutputProblem::Finished { differences }.located(path).into());
+                return Err(finished_data_set(&differences).at(path));
             }
             // A damaged manifest may be replaced.
-            Err(Error::Manifest(_)) => {}
+            Err(error) if error.class() == Class::Data => {}
             manifest => return Ok(Some(manifest?).filter(|_| stays)),
         }
     }
@@ -128,7 +128,7 @@ fn check(
         let Some(Owner::Work(other) | Owner::Receipt(other)) = owner_of(name) else { continue };
         if other.count != part.count && !overwrite {
             let differences = format!("--parts is {}, not {}", other.count, part.count);
-            return Err(OutputProblem::Unfinished { differences }.located(path).into());
+            return Err(unfinished_build(&differences).at(path));
         }
         if name.starts_with(".build") {
             work_folder::check(&folder.inside(name), identity, overwrite)?;
@@ -227,7 +227,7 @@ impl<'a> Output<'a> {
 
     /// Returns whether an earlier run of this command had started to move its files.
     pub(crate) fn is_committing(&self) -> Result<bool> {
-        Ok(self.work.folder.has(COMMITTING)?)
+        self.work.folder.has(COMMITTING)
     }
 
     /// Returns the path of a finished file: in the work folder, or under its final name if it was already moved.
@@ -304,7 +304,7 @@ impl<'a> Output<'a> {
     /// Removes the receipt of a part that has to be rebuilt.
     pub(crate) fn withdraw_receipt(&self, part: Part) -> Result<()> {
         self.folder.remove(&part.receipt_name())?;
-        Ok(self.folder.sync()?)
+        self.folder.sync()
     }
 
     /// Moves finished files to their final names, unless they were already moved.
@@ -314,7 +314,7 @@ impl<'a> Output<'a> {
                 self.folder.move_into(&self.work.path(name), name)?;
             }
         }
-        Ok(self.folder.sync()?)
+        self.folder.sync()
     }
 }
 
@@ -335,7 +335,7 @@ pub(crate) fn clear_other_shards(folder: &StagedFolder<'_>, keep: &[&str]) -> Re
         Some(Owner::Folder) => false,
         None => is_shard_name(name) && !keep.contains(&name),
     })?;
-    Ok(folder.sync()?)
+    folder.sync()
 }
 
 #[cfg(test)]

@@ -7,15 +7,15 @@
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use bert_storage::checksummed_json::{ChecksumError, checksummed_json, read_checksummed};
-use bert_storage::{ObjectCache, is_url, objects, size};
+use bert_storage::checksummed_json::{checksummed_json, read_checksummed};
+use bert_storage::{Error, ObjectCache, is_url, objects, size};
 use serde::{Deserialize, Serialize};
 
 use crate::builder::output::card::CARD;
 use crate::builder::output::scratch::folder_in;
 use crate::config::check::conflict;
 use crate::dataset::manifest::{MANIFEST, Manifest, ShardEntry, VOCABULARY};
-use crate::error::{Error, Locate, OutputProblem, Result};
+use crate::error::{Result, finished_data_set};
 use crate::shard::writer::is_shard_name;
 
 /// The object that names the build to which the shards belong, until the manifest is written.
@@ -85,7 +85,12 @@ impl ObjectOutput {
     /// Returns the error for a data set that another process has finished in the meantime.
     fn other_data_set(&self) -> Error {
         let differences = "another process has just finished it".to_owned();
-        OutputProblem::Finished { differences }.located(&self.url).into()
+        finished_data_set(&differences).at(&self.url)
+    }
+
+    fn holds_other_build(&self) -> Error {
+        let advice = "repeat that command to finish it, or discard it with --overwrite (parts and engines: remove the files)";
+        Error::usage(format!("this folder holds shards of another unfinished build: {advice}")).at(&self.url)
     }
 
     /// Claims the shards in the store for this build, or rejects the shards of another build. If a data set is
@@ -98,12 +103,12 @@ impl ObjectOutput {
         while !objects::put_new(&url, bytes.clone()).map_err(write_error())? {
             match read_checksummed(&url) {
                 // Another process has just finished its build.
-                Err(ChecksumError::Io(error)) if error.kind() == ErrorKind::NotFound => continue,
-                Err(ChecksumError::Io(error)) => return Err(Error::io("read", &url)(error)),
+                Err(error) if error.io_kind() == Some(ErrorKind::NotFound) => continue,
+                Err(error) if error.io_kind().is_some() => return Err(error),
                 Ok(json) if serde_json::from_slice::<Claim>(&json).is_ok_and(|found| found == claim) => {
                     return Ok(());
                 }
-                _ if !self.overwrite => return Err(OutputProblem::OtherBuild.located(&self.url).into()),
+                _ if !self.overwrite => return Err(self.holds_other_build()),
                 _ => {
                     self.remove(MANIFEST)?;
                     return objects::put(&url, bytes).map_err(write_error());

@@ -4,10 +4,11 @@
 //! [`Manifest::from_parts`] creates the manifest from the receipts of all parts, after it has checked that they contain
 //! every document and row exactly once. A build without parts is part 1 of 1, and its receipt stays in memory.
 
+use std::io::ErrorKind;
 use std::path::Path;
 
-use bert_storage::StagedFolder;
-use bert_storage::checksummed_json::{ChecksumError, read_checksummed};
+use bert_storage::checksummed_json::read_checksummed;
+use bert_storage::{Error, StagedFolder};
 use serde::{Deserialize, Serialize};
 
 use crate::builder::output::written_shard::{PartStats, PieceStats, WrittenShard};
@@ -20,7 +21,7 @@ use crate::dataset::manifest::{Manifest, VOCABULARY, VocabularyEntry};
 use crate::dataset::report::DataReport;
 use crate::documents::Counts;
 use crate::documents::read_report::ReadReport;
-use crate::error::{Error, Locate, ManifestProblem, PartError, Result};
+use crate::error::{Result, parts_missing};
 use crate::program::program;
 use crate::shard::footer::FORMAT_VERSION;
 use crate::shard::writer::shard_name;
@@ -56,12 +57,11 @@ impl PartReceipt {
         let path = folder.join(part.receipt_name());
         let json = match read_checksummed(&path) {
             Ok(json) => json,
-            Err(ChecksumError::Io(error)) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-            Err(ChecksumError::Io(source)) => return Err(Error::io("read", &path)(source)),
-            Err(source) => return Err(ManifestProblem::Checksum(source).located(path).into()),
+            Err(error) if error.io_kind() == Some(ErrorKind::NotFound) => return Ok(None),
+            Err(error) => return Err(error),
         };
         let receipt: Self = serde_json::from_slice(&json)
-            .map_err(|source| ManifestProblem::InvalidReceipt(source).located(&path))?;
+            .map_err(|source| Error::data("not a valid receipt of a part").because(source).at(&path))?;
         receipt.check(&path)?;
         Ok(Some(receipt))
     }
@@ -77,13 +77,13 @@ impl PartReceipt {
         let foreign = foreign.map(|shard| &shard.entry.file);
         let foreign = foreign.or(Some(&self.vocabulary.file).filter(|file| *file != VOCABULARY));
         if let Some(file) = foreign {
-            return Err(ManifestProblem::UnsafePath(file.clone()).located(path).into());
+            return Err(Error::data(format!("it names {file:?}, which is not a plain file name")).at(path));
         }
         self.config.check(path)?;
         if self.stats.counters.is_consistent(self.config.max_seq_length) {
             return Ok(());
         }
-        Err(ManifestProblem::Contradiction("one of the counts of instances").located(path).into())
+        Err(Error::data("one of the counts of instances contradicts the other values").at(path))
     }
 
     /// Writes the receipt next to the shards, which completes the part.
@@ -100,9 +100,7 @@ impl Manifest {
     /// If the parts read the inputs from different paths, the manifest lists the paths of the first part.
     pub(crate) fn from_parts(parts: Vec<PartReceipt>) -> Result<Self> {
         let mut parts = parts.into_iter();
-        let Some(first) = parts.next() else {
-            return Err(PartError::Missing { parts: 1, missing: vec![1] }.into());
-        };
+        let first = parts.next().ok_or_else(|| parts_missing(1, &[1]))?;
         let mut sum = PartStats::new(first.config.max_seq_length, first.counts.tokens);
         sum.add(&first.stats);
         let mut shards = first.shards;

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::resolved::ResolvedConfig;
 use crate::dataset::manifest::Manifest;
-use crate::error::{Locate, OutputProblem, Result};
+use crate::error::{Result, unfinished_build};
 use crate::program::is_of_this_version;
 use crate::shard::footer::{FORMAT_VERSION, STREAMS_VERSION};
 
@@ -173,7 +173,7 @@ pub(crate) fn check(folder: &StagedFolder<'_>, identity: &Identity, overwrite: b
         return Ok(());
     }
     let differences = all_differences(&differences);
-    Err(OutputProblem::Unfinished { differences }.located(output_of(folder)).into())
+    Err(unfinished_build(&differences).at(output_of(folder)))
 }
 
 /// Removes the tokenized text from a folder, and the folder if it is then empty. Files of others stay.
@@ -228,7 +228,7 @@ impl<'a> WorkFolder<'a> {
         self.clear_text()?;
         self.clear_except(|_| false)?;
         self.text.create()?;
-        Ok(self.folder.write_checksummed_unsynced(IDENTITY, &self.identity)?)
+        self.folder.write_checksummed_unsynced(IDENTITY, &self.identity)
     }
 
     /// Returns the output folder.
@@ -258,7 +258,7 @@ impl<'a> WorkFolder<'a> {
 
     /// Removes everything except the identity and the files that `stays` selects.
     pub(crate) fn clear_except(&self, stays: fn(&str) -> bool) -> Result<()> {
-        Ok(self.folder.clear(|name| name != IDENTITY && !stays(name))?)
+        self.folder.clear(|name| name != IDENTITY && !stays(name))
     }
 
     fn clear_text(&self) -> Result<()> {
@@ -270,6 +270,6 @@ impl<'a> WorkFolder<'a> {
     pub(crate) fn remove_all(&self) -> Result<()> {
         self.clear_text()?;
         self.clear_except(|name| name == COMMITTING)?;
-        Ok(self.folder.remove_all()?)
+        self.folder.remove_all()
     }
 }

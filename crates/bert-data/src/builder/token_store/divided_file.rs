@@ -9,7 +9,7 @@ use bert_text::remarks::Remark;
 
 use crate::documents::read::RangeRead;
 use crate::documents::read_report::ReadReport;
-use crate::error::{Error, InputProblem, Locate, Result};
+use crate::error::{Error, Result};
 
 /// The ranges of a file that were added so far.
 #[derive(Default)]
@@ -29,7 +29,7 @@ impl DividedFile {
     /// Adds the next range. Removes its entry from its report `read`, and after the last range adds the entry of the file.
     ///
     /// # Errors
-    /// [`InputProblem::ChangedRanges`]; the errors of [`LineCheck::add_block`].
+    /// When two ranges of the file were read from different text; the errors of [`LineCheck::add_block`].
     pub(super) fn add(
         &mut self,
         path: &Path,
@@ -37,7 +37,13 @@ impl DividedFile {
         read: &mut ReadReport,
         bad_lines: BadLines,
     ) -> Result<()> {
-        let changed = || Error::from(InputProblem::ChangedRanges.located(path));
+        let changed = || {
+            Error::data(
+                "this input changed while it was read: run the same command again, for every part of the build, when \
+                 no other program writes to it",
+            )
+            .at(path)
+        };
         let entry = read.inputs.pop().ok_or_else(changed)?;
         let RangeRead { range, lines, tokens, digests } = next;
         let mut sum = self.0.take().unwrap_or_else(|| RangesBefore {

@@ -17,7 +17,7 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 use bert_storage::scratch::{ScratchDigest, ScratchFile, digest_of};
-use bert_storage::{digest_bytes, size};
+use bert_storage::{Class, digest_bytes, size};
 use bert_text::{recorded_name, same_range, same_text};
 use serde::{Deserialize, Serialize};
 
@@ -29,12 +29,11 @@ use crate::builder::token_store::divided_file::DividedFile;
 use crate::builder::token_store::segments::{SegmentText, Segments};
 use crate::builder::token_store::store::Segment;
 use crate::config::part::Part;
-use crate::documents::casing;
 use crate::documents::id_width::Width;
 use crate::documents::read::{RangeRead, TextRead, TextReader};
 use crate::documents::read_report::ReadReport;
-use crate::documents::{Counts, DocumentsBuilder};
-use crate::error::{Error, InputProblem, Locate, OutputProblem, PartError, Result, TextError};
+use crate::documents::{Counts, DocumentsBuilder, casing};
+use crate::error::{Error, Result, after_lines, no_tokens, other_part, unfinished_build};
 use crate::parallel::Workers;
 
 /// The contents of a segment and the inputs that it was tokenized from.
@@ -186,7 +185,7 @@ impl Division {
                 && let Some((found, expected)) = work.other_inputs()?
             {
                 let differences = format!("--input is {found}, not {expected}");
-                return Err(OutputProblem::Unfinished { differences }.located(work.output()).into());
+                return Err(unfinished_build(&differences).at(work.output()));
             }
             progress(BuildProgress { stage: BuildStage::ChangedText, done: total, total });
             // The text has changed under the same names, so all segments are tokenized again.
@@ -242,7 +241,7 @@ impl Division {
         let files = text.paths(&prepared.files);
         let read = reader.read(files, text.range, builder, on_progress);
         let TextRead { documents, report: mut read, range } = match (read, text.range) {
-            (Err(error), Some(range)) => return Err(error.after_lines(|| Ok(range.lines_before(&files[0])?))),
+            (Err(error), Some(range)) => return Err(after_lines(error, || range.lines_before(&files[0]))),
             (read, _) => read?,
         };
         self.reject_changed(text, &files[0], &read)?;
@@ -263,8 +262,13 @@ impl Division {
 
     /// Rejects a file whose size has changed since the text was divided: it is still being written.
     fn reject_changed(&self, text: &SegmentText, first: &Path, read: &ReadReport) -> Result<()> {
-        let changed =
-            |before, after, path: &Path| Err(InputProblem::Changed { before, after }.located(path).into());
+        let changed = |before, after, path: &Path| {
+            Err(Error::data(format!(
+                "this input had {before} bytes when the build began and {after} when it was read: run the same \
+                 command again when no other program writes to it"
+            ))
+            .at(path))
+        };
         if let Some(range) = text.range {
             let before = range.file_bytes;
             let after = size(first).map_err(Error::io("read", first))?;
@@ -313,7 +317,7 @@ impl Division {
                 missing += 1;
                 continue;
             };
-            let differs = |what| Err(PartError::Differs { part: part.index, what }.into());
+            let differs = |what| Err(other_part(part.index, what));
             if receipt.identity != identity {
                 return differs("options");
             }
@@ -340,11 +344,17 @@ impl Division {
         if missing > 0 {
             let parts = self.part.count;
             let segments = self.segments.len();
-            return Err(PartError::TextMissing { part: missing_part, parts, missing, segments }.into());
+            return Err(Error::new(
+                Class::Later,
+                format!(
+                    "{missing} of {segments} shares of the text are not tokenized yet; the first belongs to part \
+                     {missing_part} of {parts}: run this part again when all parts have run with --tokenize-only"
+                ),
+            ));
         }
         if store.counts.documents == 0 {
             let lines = store.read.inputs.iter().map(|input| input.lines).sum();
-            return Err(TextError::NoText { files: store.read.inputs.len(), lines }.into());
+            return Err(no_tokens(store.read.inputs.len(), lines));
         }
         store.build =
             digest_bytes(serde_json::to_string(&(identity, segment_digests)).expect("plain data").as_bytes());

@@ -30,7 +30,7 @@ use crate::documents::read::joiner::Joiner;
 use crate::documents::read::open_document::TextHash;
 use crate::documents::read_report::ReadReport;
 use crate::documents::{Documents, DocumentsBuilder};
-use crate::error::{InputProblem, Locate, Result, TextError};
+use crate::error::{Error, Result, no_tokens};
 use crate::parallel::Workers;
 
 impl BuildConfig {
@@ -46,11 +46,13 @@ impl BuildConfig {
     /// Finds the input files, of which none may be the vocabulary or in an output folder, and recognizes their formats.
     ///
     /// # Errors
-    /// The errors of finding and of recognizing files; [`InputProblem::Twice`].
+    /// The errors of finding and of recognizing files; when a file is named twice among the inputs.
     pub(crate) fn input_files(&self) -> Result<(Vec<PathBuf>, Vec<Format>)> {
         let files = files_to_read(&self.input, &self.text_column)?;
         if let (RandomMode::Keyed, Some(path)) = (self.random, first_duplicate(&files)) {
-            return Err(InputProblem::Twice.located(path).into());
+            return Err(
+                Error::usage("this input is given twice, or a link points to it; remove one").at(path)
+            );
         }
         reject_vocabulary(&files, self.vocab()?)?;
         for output in [&self.output, &self.scratch].into_iter().flatten() {
@@ -108,8 +110,7 @@ impl<'a> TextReader<'a> {
     /// is called repeatedly while a block is processed.
     ///
     /// # Errors
-    /// Errors from reading and from the builder; [`InputProblem::InvalidUtf8`](crate::InputProblem::InvalidUtf8) and
-    /// [`NotUtf8Text`](crate::InputProblem::NotUtf8Text) for lines that are not UTF-8.
+    /// Errors from reading and from the builder; when lines are not UTF-8.
     pub(crate) fn read(
         &mut self,
         files: &[PathBuf],
@@ -177,7 +178,7 @@ impl<'a> TextReader<'a> {
         let (documents, report) = joiner.finish()?;
         if documents.is_empty() {
             let lines = blocks.iter().map(|block| block.lines().count() as u64).sum();
-            return Err(TextError::NoText { files: files.len(), lines }.into());
+            return Err(no_tokens(files.len(), lines));
         }
         Ok((documents.finish()?, report))
     }

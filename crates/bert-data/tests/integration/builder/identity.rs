@@ -6,8 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use bert_data::{
-    BuildConfig, BuildProgress, BuildStage, Error, Located, Manifest, OutputProblem, STREAMS_VERSION,
-    build_on, build_part, merge, verify,
+    BuildConfig, BuildProgress, BuildStage, Manifest, STREAMS_VERSION, build_on, build_part, merge, verify,
 };
 use bert_storage::Disk;
 use bert_storage::checksummed_json::{checksummed_json, read_checksummed};
@@ -149,10 +148,7 @@ fn changed_text_is_rejected_or_rebuilt() {
     let moved = world.mounted(stopped.clone());
     fs::write(world.at("there/a.txt"), small_text(3)).unwrap();
     let error = build_on(&Disk, &moved, &mut |_| {}).unwrap_err();
-    assert!(
-        matches!(error, Error::Output(Located { problem: OutputProblem::Unfinished { .. }, .. })),
-        "{error}"
-    );
+    assert!(error.to_string().contains(": repeat that command to finish it, or"), "{error}");
     let text = error.to_string();
     assert!(
         text.contains("--input is [") && text.contains("/here") && text.contains("there/a.txt"),
@@ -188,10 +184,7 @@ fn complete_build_of_other_text_is_finished() {
         let moved = world.mounted(config.clone());
         fs::write(world.at("there/a.txt"), small_text(3)).unwrap();
         let error = build_on(&Disk, &moved, &mut |_| {}).unwrap_err();
-        assert!(
-            matches!(error, Error::Output(Located { problem: OutputProblem::Finished { .. }, .. })),
-            "{error}"
-        );
+        assert!(error.to_string().contains("this output already holds a finished data"), "{error}");
         assert_eq!(Manifest::read(folder).unwrap().report.documents, 27);
         build_on(&Disk, &BuildConfig { overwrite: true, ..moved }, &mut |_| {}).unwrap();
         assert_eq!(Manifest::read(folder).unwrap().report.documents, 10);

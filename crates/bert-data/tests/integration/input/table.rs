@@ -5,9 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, Int32Array, RecordBatch, StringArray};
-use bert_data::{
-    BuildConfig, BuildOutcome, Error, InputProblem, Located, TextProblem, VocabConfig, train_vocabulary,
-};
+use bert_data::{BuildConfig, BuildOutcome, Error, VocabConfig, train_vocabulary};
 use bert_text::{Format, InputReader};
 use parquet::arrow::ArrowWriter;
 use parquet::basic::{Compression, GzipLevel, ZstdLevel};
@@ -180,26 +178,17 @@ fn rows_without_text_are_named() {
     let good = "{\"text\": \"The cat sat. The dog ran.\"}\n";
     let problem = |name: &str, bad: &str, says: &[&str]| {
         world.file(name, format!("{good}\n{bad}\n{good}").as_bytes());
-        match world.fails(&world.config(name), says) {
-            Error::InputFile(Located {
-                problem: InputProblem::Text { problem, .. }, line: Some(3), ..
-            }) => problem,
-            other => panic!("{other}"),
-        }
+        let error = world.fails(&world.config(name), says);
+        assert_eq!(error.line(), Some(3), "{error}");
     };
-    let missing = problem("a.jsonl", "{\"body\": \"x\"}", &["a.jsonl:3", "\"text\" is missing"]);
-    assert_eq!(missing, TextProblem::Missing("keys: body".to_owned()));
+    problem("a.jsonl", "{\"body\": \"x\"}", &["a.jsonl:3", "\"text\" is missing (keys: body)"]);
     for value in ["3", "-3", "0.5", "true", "[1]", "{\"a\": 1}"] {
-        let found = problem("c.jsonl", &format!("{{\"text\": {value}}}"), &["c.jsonl:3", "expected text"]);
-        assert!(matches!(found, TextProblem::NotText(_)), "{value}");
+        problem("c.jsonl", &format!("{{\"text\": {value}}}"), &["c.jsonl:3", "expected text"]);
     }
     for (name, broken) in [("d.jsonl", "{\"text\": \"the"), ("e.jsonl", "[1]"), ("f.jsonl", "{} {}")] {
         world.file(name, format!("{good}{broken}\n").as_bytes());
         let error = world.fails(&world.config(name), &[&format!("{name}:2"), "not a JSON object"]);
-        assert!(
-            matches!(error, Error::InputFile(Located { problem: InputProblem::Json(..), line: Some(2), .. })),
-            "{name}"
-        );
+        assert!(error.to_string().contains("not a JSON object (expected one object per"), "{name}");
         assert_eq!(error.exit_code(), 3);
     }
     // The last value of a repeated key counts; escapes are decoded.
@@ -253,14 +242,7 @@ fn strict_rows_rejects_null_and_empty_rows() {
     for name in ["null.parquet", "null.jsonl"] {
         let strict = BuildConfig { strict_rows: true, ..world.config(name) };
         let error = world.fails(&strict, &[&format!("{name}:1:"), "is null, which --strict-rows rejects"]);
-        assert!(matches!(
-            error,
-            Error::InputFile(Located {
-                problem: InputProblem::Text { problem: TextProblem::Null, .. },
-                line: Some(1),
-                ..
-            })
-        ));
+        assert!(error.to_string().contains("is null, which"));
         assert_eq!(error.exit_code(), 3);
         let vocab = VocabConfig { vocab_size: 60, strict_rows: true, ..VocabConfig::default() };
         train_vocabulary(&[world.at(name)], &vocab, &mut |_, _| {}).unwrap_err();
@@ -373,7 +355,7 @@ fn bad_tables_of_separated_values_are_named() {
     let long = format!("id,text\n1,\"{}\n", "the cat\n".repeat(9 << 20));
     fails("f.csv", &long, &["f.csv", "row 1 is longer than 67108864 bytes"]);
     world.file("g.csv", b"text\nthe \xff cat\nthe \xfe dog\n");
-    world.fails(&world.config("g.csv"), &["g.csv: 2 of 2 lines are not UTF-8"]);
+    world.fails(&world.config("g.csv"), &["g.csv:1: 2 of 2 lines are not UTF-8"]);
 }
 
 #[test]
@@ -382,22 +364,23 @@ fn bad_parquet_is_named() {
     let (rows, _) = texts(300);
     write_parquet(&world.at("ids.parquet"), "text", some(&rows), Compression::SNAPPY);
     let ids = BuildConfig { text_column: "id".to_owned(), ..world.config("ids.parquet") };
-    assert!(matches!(
-        world.fails(&ids, &["\"id\" is int32", "expected text"]),
-        Error::InputFile(Located { problem: InputProblem::Column { .. }, .. })
-    ));
+    assert!(world.fails(&ids, &["\"id\" is int32", "expected text"]).to_string().contains(", expected"));
     world.file("false.parquet", b"{\"text\": \"the\"}");
-    assert!(matches!(
-        world.fails(&world.config("false.parquet"), &["PAR1"]),
-        Error::InputFile(Located { problem: InputProblem::NotParquet, .. })
-    ));
+    assert!(
+        world
+            .fails(&world.config("false.parquet"), &["PAR1"])
+            .to_string()
+            .contains("not a Parquet file: it does not begin with")
+    );
     write_parquet(&world.at("good.parquet"), "text", some(&rows), Compression::SNAPPY);
     let bytes = std::fs::read(world.at("good.parquet")).unwrap();
     world.file("cut.parquet", &bytes[..bytes.len() - 20]);
-    assert!(matches!(
-        world.fails(&world.config("cut.parquet"), &["cut.parquet"]),
-        Error::InputFile(Located { problem: InputProblem::Parquet(..), .. })
-    ));
+    assert!(
+        world
+            .fails(&world.config("cut.parquet"), &["cut.parquet"])
+            .to_string()
+            .contains("cannot be read as Parquet")
+    );
     // No damage to the file's bytes makes the reader panic.
     for at in (4..bytes.len()).step_by(97) {
         let mut damaged = bytes.clone();

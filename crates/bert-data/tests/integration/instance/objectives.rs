@@ -3,9 +3,7 @@
 //! Statistical tests have a fixed seed and a bound of 5 sigma.
 
 use bert_data::predictions::number_to_predict;
-use bert_data::{
-    BuildConfig, Error, Instance, MaskRules, Masker, Nsp, OptionError, Row, TextError, Vocabulary, inspect,
-};
+use bert_data::{BuildConfig, Instance, MaskRules, Masker, Nsp, Row, Vocabulary, inspect};
 use bert_random::{Domain, Random, Stream};
 use bert_tokenization::is_special_token;
 
@@ -269,7 +267,7 @@ fn sop_pairs_are_consecutive_and_half_swapped() {
 fn sop_requires_two_sentences() {
     let world = world(&"the cat sat on the mat.\n\n".repeat(40));
     let error = run(&BuildConfig { nsp: Nsp::Sop, ..world.config.clone() }).unwrap_err();
-    assert!(matches!(error, Error::Text(TextError::NoSentencePairs { documents: 40 })), "{error}");
+    assert!(error.to_string().contains("no instance can be built: --nsp sop needs"), "{error}");
     assert_eq!(error.exit_code(), 3);
     assert!(!world.folder.path().join("data").exists());
     // A single document is enough if nothing is drawn from another one.
@@ -297,7 +295,7 @@ fn spans_and_ordinary_words_are_in_the_manifest() {
     std::fs::write(&bare, "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n[unused1]\n").unwrap();
     let output = Some(folder.path().join("data"));
     let other = |vocab| BuildConfig { vocab: Some(vocab), output: output.clone(), ..config.clone() };
-    assert!(matches!(run(&other(bare)).unwrap_err(), Error::Option(OptionError::Conflict { .. })));
+    assert!(run(&other(bare)).unwrap_err().to_string().contains("cannot be used with"));
     assert!(run(&other(vocab)).is_ok());
 }
 

@@ -7,8 +7,8 @@ use arrow_array::types::Int32Type;
 use arrow_array::{ArrayRef, BooleanArray, ListArray, RecordBatch};
 use bert_data::predictions::number_to_predict;
 use bert_data::{
-    BuildConfig, DataSet, Error, IdSpace, Layout, Located, Manifest, Masking, OptionError, RandomMode, Row,
-    RowMasker, RowProblem, Segmenter, ShardProblem, ShardRows, Tokenizer, Vocabulary, read_shard, verify,
+    BuildConfig, DataSet, IdSpace, Layout, Manifest, Masking, RandomMode, Row, RowMasker, Segmenter,
+    ShardRows, Tokenizer, Vocabulary, read_shard, verify,
 };
 use bert_tokenization::ChineseSegmenter;
 
@@ -267,7 +267,7 @@ fn segmenter_requires_whole_word_masking() {
     let world = world();
     let rejected = |change: &dyn Fn(&mut BuildConfig)| {
         let error = run(&world.with("rejected", change)).unwrap_err();
-        assert!(matches!(error, Error::Option(OptionError::Conflict { option: "segmenter", .. })), "{error}");
+        assert!(error.to_string().contains("cannot be used with"), "{error}");
     };
     rejected(&|config| config.do_whole_word_mask = false);
     rejected(&|config| config.random = RandomMode::Reference);
@@ -315,20 +315,11 @@ fn invalid_word_boundaries_are_found() {
     let some = |row: &[bool]| Some(row.iter().copied().map(Some).collect::<Vec<_>>());
     write_rows(&path, &[&[7, 8], &[9]], vec![some(&[false, true]), some(&[false])]);
     assert_eq!(read(true).unwrap().len(), 2);
-    assert!(matches!(
-        read(false).unwrap_err(),
-        Error::Shard(Located { problem: ShardProblem::Column { .. }, .. })
-    ));
+    assert!(read(false).unwrap_err().text().starts_with("column "));
     write_rows(&path, &[&[7, 8], &[9]], vec![some(&[false, true]), some(&[false, true])]);
-    let problem = RowProblem::Length { column: "continues_word", found: 2, of: "input_ids", expected: 1 };
-    assert!(
-        matches!(read(true).unwrap_err(), Error::Shard(Located { problem: ShardProblem::Row { row: 1, problem: p, .. }, .. }) if p == problem)
-    );
+    assert_eq!(read(true).unwrap_err().text(), "row 1: 2 continues_word for 1 input_ids");
     write_rows(&path, &[&[7, 8], &[9]], vec![some(&[false, true]), Some(vec![None])]);
-    let problem = RowProblem::Null("continues_word");
-    assert!(
-        matches!(read(true).unwrap_err(), Error::Shard(Located { problem: ShardProblem::Row { row: 1, problem: p, .. }, .. }) if p == problem)
-    );
+    assert_eq!(read(true).unwrap_err().text(), "row 1: column continues_word has a null");
 }
 
 /// Shards of a data set without a segmenter in place of shards with one, and vice versa.
@@ -347,10 +338,7 @@ fn shards_of_another_segmenter_are_rejected() {
         let error = DataSet::from_manifest(&theirs.output, manifest.clone())
             .and_then(|data| data.read_rows(0))
             .unwrap_err();
-        assert!(
-            matches!(&error, Error::Shard(Located { problem: ShardProblem::Column { column, .. }, .. }) if column == "continues_word"),
-            "{error}"
-        );
+        assert!(error.text().starts_with("column \"continues_word\" is "), "{error}");
         assert!(read_shard(&manifest.shard_path(&theirs.output, 0)).is_ok());
     }
 }

@@ -25,7 +25,7 @@ impl<T: FinetuneTask, M: Module> Training<'_, T, M> {
     /// Scores the model on every task after an epoch, if needed, and records the epoch.
     ///
     /// # Errors
-    /// [`Stopped`](bert_inference::Error::Stopped) when a stop is requested before all scores are known; nothing is recorded then.
+    /// When a stop is requested before all scores are known; nothing is recorded then.
     pub(super) fn end_epoch(
         &mut self,
         model: &M,
@@ -147,7 +147,7 @@ impl<T: FinetuneTask, M: Module> Training<'_, T, M> {
     /// Scores a task's best model, or its last with several tasks, on every labelled part.
     ///
     /// # Errors
-    /// [`Stopped`](bert_inference::Error::Stopped) when a stop is requested before all scores are known.
+    /// When a stop is requested before all scores are known.
     pub(crate) fn finish(
         &self,
         number: usize,

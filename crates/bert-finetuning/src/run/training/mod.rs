@@ -4,7 +4,8 @@ mod epochs;
 
 use bert_inference::{Resolved, StopFlag};
 use bert_model::Mode;
-use bert_training::{Error, ForgettingTest, MicroBatchLoss};
+use bert_storage::Class;
+use bert_training::{Error, ForgettingTest, MicroBatchLoss, after_step};
 use burn::module::Module;
 use burn::tensor::Tensor;
 
@@ -95,7 +96,7 @@ impl<'a, T: FinetuneTask, M: Module> Training<'a, T, M> {
     /// share.
     ///
     /// # Errors
-    /// When the checkpoint cannot be read; [`Error::Stopped`].
+    /// When the checkpoint cannot be read; when a stop is requested.
     pub(crate) fn start(
         &mut self,
         state: TrainState<M>,
@@ -113,14 +114,14 @@ impl<'a, T: FinetuneTask, M: Module> Training<'a, T, M> {
             let shape = (self.task_model)(&restored.state.model, 0);
             if let Some(best) = restored.best_model(shape)? {
                 let best = ScoredModel::new(first, best, epoch, first.selection_part(), stop);
-                self.best = Some(best.map_err(|error| Error::after_step(error, done))?);
+                self.best = Some(best.map_err(|error| after_step(error, done))?);
             }
         }
         let RestoredState { state, .. } = restored;
         let model = state.model.clone().valid();
         for (number, trained) in self.tasks.iter_mut().enumerate() {
             let frozen = trained.task.frozen_outputs(&(self.task_model)(&model, number), stop);
-            trained.frozen = frozen.map_err(|error| Error::after_step(error, done))?;
+            trained.frozen = frozen.map_err(|error| after_step(error, done))?;
         }
         Ok(state)
     }
@@ -128,8 +129,8 @@ impl<'a, T: FinetuneTask, M: Module> Training<'a, T, M> {
     /// Takes all remaining steps.
     ///
     /// # Errors
-    /// [`Error::NotFinite`], [`Error::Stopped`] after a checkpoint when a stop was requested, and errors of writing
-    /// one.
+    /// When the loss or gradient is not finite, when a stop is requested after a checkpoint when a stop was
+    /// requested, and errors of writing one.
     pub(crate) fn train(
         &mut self,
         mut state: TrainState<M>,
@@ -229,10 +230,10 @@ impl<'a, T: FinetuneTask, M: Module> Training<'a, T, M> {
         saved: &mut SavedRun<'_>,
         stop: &StopFlag,
     ) -> Result<R, Error> {
-        if matches!(error, bert_inference::Error::Stopped { .. }) {
+        if matches!(error.class(), Class::Stopped(_)) {
             saved.pause(stop, true, self.snapshot(state))?;
         }
-        Err(Error::after_step(error, self.progress.step))
+        Err(after_step(error, self.progress.step))
     }
 }
 

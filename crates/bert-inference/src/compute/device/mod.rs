@@ -8,6 +8,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use bert_kernels::Kernels;
+use bert_storage::did_you_mean;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
@@ -67,7 +68,12 @@ impl FromStr for DeviceName {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self, Error> {
-        let unknown = || Error::UnknownDevice { name: text.to_string(), known: DEVICE_HELP };
+        let unknown = || {
+            Error::usage(format!(
+                "unknown device {text:?}: use {DEVICE_HELP}{}",
+                did_you_mean(text, ["flex", "ndarray", "cuda", "wgpu", "auto"])
+            ))
+        };
         let (backend, index) = match text.split_once(':') {
             Some((backend, index)) => (backend, Some(index.parse().map_err(|_| unknown())?)),
             None => (text, None),

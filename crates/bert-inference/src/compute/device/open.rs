@@ -12,14 +12,11 @@ impl DeviceName {
     /// Opens the device (without autodiff). A GPU computes one small product.
     ///
     /// # Errors
-    /// [`Error::DeviceNotBuilt`] when this build lacks the backend, [`Error::DeviceUnavailable`] when the machine lacks
-    /// the hardware or its driver, [`Error::Configuration`] for [`DeviceName::Auto`].
+    /// When this build lacks the backend, when the machine lacks the hardware or its driver, an error for
+    /// [`DeviceName::Auto`].
     pub fn open(self) -> Result<Device, Error> {
         match self {
-            Self::Auto => Err(Error::Configuration {
-                flag: "device",
-                reason: "auto must be replaced by the device that it selects".to_string(),
-            }),
+            Self::Auto => Err(Error::option("device", "auto must be replaced by the device that it selects")),
             #[cfg(feature = "flex")]
             Self::Flex => Ok(Device::flex()),
             #[cfg(feature = "ndarray")]
@@ -33,7 +30,10 @@ impl DeviceName {
             #[cfg(feature = "wgpu")]
             Self::Wgpu(index) => gpu::open(self, move || gpu::wgpu_devices().into_iter().nth(index)),
             #[cfg(not(all(feature = "flex", feature = "ndarray", feature = "cuda", feature = "wgpu")))]
-            device => Err(Error::DeviceNotBuilt { device: device.to_string(), feature: device.backend() }),
+            device => Err(Error::failed(format!(
+                "this build has no {device} backend: build it with `cargo build --release --features {}`",
+                device.backend()
+            ))),
         }
     }
 
@@ -73,7 +73,10 @@ mod gpu {
             Ok(None) => "there is no device with this number; `bert devices` lists all of them".to_string(),
             Err(panic) => panic.lines().next().unwrap_or_default().to_string(),
         };
-        Err(Error::DeviceUnavailable { device: name.to_string(), reason, hint: hint(name) })
+        Err(Error::failed(format!(
+            "{name} cannot be used here: {reason} ({} `--device flex` runs on the CPU)",
+            hint(name)
+        )))
     }
 
     /// Returns the commands that show whether a driver is installed.

@@ -22,10 +22,10 @@ use std::path::{Path, PathBuf};
 
 use bert_model::Snapshot;
 use bert_storage::checksummed_json::read_checksummed;
-use bert_storage::{Disk, FileDigest, Locate, StagedFolder, digest_file};
+use bert_storage::{Disk, FileDigest, StagedFolder, digest_file};
 use serde::{Deserialize, Serialize};
 
-use crate::error::{Error, FolderProblem};
+use crate::error::{Error, corrupt};
 use crate::model_dir::retention::RetentionPolicy;
 
 pub use optimizer::{OptimizerState, OptimizerValues, read_optimizer, read_optimizer_tensors};
@@ -186,8 +186,8 @@ impl<'a> CheckpointFolder<'a> {
     /// Writes and commits a checkpoint, then deletes those that `retention` does not keep.
     ///
     /// # Errors
-    /// When a file cannot be written ([`FolderProblem::CheckpointDiskFull`] if the disk is full). Committed checkpoints
-    /// are then untouched, and the partial files are deleted.
+    /// When a file cannot be written (if the disk is full). Committed checkpoints are then untouched, and the partial
+    /// files are deleted.
     pub fn write(&self, checkpoint: Checkpoint, retention: RetentionPolicy) -> Result<PathBuf, Error> {
         let step = checkpoint.state.step;
         let needed = checkpoint.bytes();
@@ -234,14 +234,14 @@ impl<'a> CheckpointFolder<'a> {
 
     /// Deletes a checkpoint, if it exists.
     fn discard(&self, step: u64) -> Result<(), Error> {
-        Ok(self.0.discard(&name(step), &format!("{REMOVED}{}", name(step)))?)
+        self.0.discard(&name(step), &format!("{REMOVED}{}", name(step)))
     }
 
     /// Returns the newest checkpoint whose files all match their digests; calls `warn` for every newer one that does
     /// not.
     ///
     /// # Errors
-    /// [`FolderProblem::NoGoodCheckpoint`] when all checkpoints are corrupt; or when the folder cannot be read.
+    /// When all checkpoints are corrupt; or when the folder cannot be read.
     pub fn newest_good(&self, warn: &mut dyn FnMut(&Error)) -> Result<Option<ValidCheckpoint>, Error> {
         let steps = self.steps()?;
         let mut newest = None;
@@ -259,7 +259,8 @@ impl<'a> CheckpointFolder<'a> {
             None => Ok(None),
             Some(newest) => {
                 let count = steps.len();
-                Err(FolderProblem::NoGoodCheckpoint { count, newest }.located(self.0.path()).into())
+                Err(Error::model(format!("all {count} checkpoints are corrupt; the newest: {newest}"))
+                    .at(self.0.path()))
             }
         }
     }
@@ -302,15 +303,20 @@ fn with_needed_bytes(error: Error, target: &Path, needed: u64) -> Error {
         return error;
     }
     let free = bert_storage::free_space(target.parent().unwrap_or(target)).unwrap_or(0);
-    FolderProblem::CheckpointDiskFull { needed, free, source: Box::new(error) }.located(target).into()
+    Error::failed(format!(
+        "the disk is full: the checkpoint needs about {needed} bytes, {free} are free; all committed checkpoints are \
+         intact; free space, then continue with --resume"
+    ))
+    .because(Box::new(error))
+    .at(target)
 }
 
 /// Checks every file of a checkpoint against its marker.
 ///
 /// # Errors
-/// [`FolderProblem::CheckpointCorrupt`] naming the first file that does not match its digest.
+/// When the checkpoint's files do not match their digests, naming the first file that does not match its digest.
 pub fn verify(path: &Path) -> Result<TrainerState, Error> {
-    let corrupt = |reason: String| Error::corrupt(path, reason);
+    let corrupt = |reason: String| corrupt(path, reason);
     let marker = read_checksummed(&path.join(MARKER)).map_err(|e| corrupt(format!("{MARKER}: {e}")))?;
     let committed: Committed =
         serde_json::from_slice(&marker).map_err(|e| corrupt(format!("{MARKER}: {e}")))?;

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 
-use crate::error::Error;
+use crate::error::{Error, corrupt};
 use crate::model_dir::checkpoint::OPTIMIZER;
 
 /// A number that an optimizer keeps for each element of a parameter.
@@ -26,8 +26,8 @@ pub type OptimizerValues = BTreeMap<String, Vec<Vec<f32>>>;
 /// # Errors
 /// When the file cannot be read or parsed, or a value is not a finite number.
 pub fn read_optimizer_tensors(path: &Path) -> Result<BTreeMap<String, Vec<f32>>, Error> {
-    let corrupt = |reason: String| Error::corrupt(path, reason);
-    let bytes = fs::read(path.join(OPTIMIZER)).map_err(|e| Error::io(&path.join(OPTIMIZER), e))?;
+    let corrupt = |reason: String| corrupt(path, reason);
+    let bytes = fs::read(path.join(OPTIMIZER)).map_err(|e| Error::io("read", &path.join(OPTIMIZER))(e))?;
     let tensors = SafeTensors::deserialize(&bytes).map_err(|e| corrupt(format!("{OPTIMIZER}: {e}")))?;
     let read = |(key, view): (&str, TensorView<'_>)| {
         let wrong = |reason: &str| corrupt(format!("{OPTIMIZER}: {key}: {reason}"));
@@ -50,7 +50,7 @@ pub fn read_optimizer_tensors(path: &Path) -> Result<BTreeMap<String, Vec<f32>>,
 /// As [`read_optimizer_tensors`]; when the file has a state that the optimizer does not keep, or when a mean of squares is
 /// negative.
 pub fn read_optimizer(path: &Path, states: &[OptimizerState]) -> Result<OptimizerValues, Error> {
-    let corrupt = |reason: String| Error::corrupt(path, format!("{OPTIMIZER}: {reason}"));
+    let corrupt = |reason: String| corrupt(path, format!("{OPTIMIZER}: {reason}"));
     let mut all = OptimizerValues::new();
     for (key, values) in read_optimizer_tensors(path)? {
         let found = key.split_once('.').and_then(|(state, parameter)| {

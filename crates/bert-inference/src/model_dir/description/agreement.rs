@@ -13,7 +13,7 @@ impl ModelDescription {
     /// Returns the description in its own file.
     ///
     /// # Errors
-    /// [`FolderProblem::Setting`](crate::FolderProblem::Setting) for an unknown key and for a wrong value.
+    /// An error for an unknown key and for a wrong value.
     pub(super) fn from_own_file(
         file: &JsonObject,
         config: &JsonObject,

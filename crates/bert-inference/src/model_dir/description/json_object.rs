@@ -3,10 +3,9 @@
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
-use bert_storage::Locate;
 use serde_json::{Map, Value};
 
-use crate::error::{Error, FolderProblem};
+use crate::error::{Error, damaged};
 use crate::model_dir::json_file::{exists, read_json};
 
 /// Smallest length of an encoding, as for `--max-seq-length`: three special tokens and a token of either text.
@@ -33,7 +32,7 @@ impl JsonObject {
         }
         match read_json(&path)? {
             Value::Object(object) => Ok(Self { path, object }),
-            _ => Err(Error::corrupt_file(&path, "not a JSON object")),
+            _ => Err(damaged(&path, "not a JSON object")),
         }
     }
 
@@ -47,13 +46,13 @@ impl JsonObject {
     /// Returns the error for the value of a key.
     pub(super) fn wrong(&self, key: &str, reason: impl Display) -> Error {
         let key = key.trim_start_matches('/').replace('/', ".");
-        FolderProblem::Setting { key, reason: reason.to_string() }.located(&self.path).into()
+        Error::model(format!("`{key}` {reason}")).at(&self.path)
     }
 
     /// Rejects a value unless it is absent or `fine`.
     ///
     /// # Errors
-    /// [`FolderProblem::Setting`].
+    /// When a value in a file of a model folder is wrong, contradicts another one, or is not supported.
     pub(super) fn require(
         &self,
         key: &str,
@@ -71,7 +70,7 @@ impl JsonObject {
     /// Returns the number of tokens at a key, unless it means "not known".
     ///
     /// # Errors
-    /// [`FolderProblem::Setting`] for another value, and for fewer tokens than [`MIN_LENGTH`].
+    /// An error for another value, and for fewer tokens than [`MIN_LENGTH`].
     pub(super) fn length(&self, key: &str) -> Result<Option<usize>, Error> {
         let Some(value) = self.get(key) else { return Ok(None) };
         if value.as_f64().is_some_and(|number| number >= UNKNOWN_LENGTH) {

@@ -2,7 +2,7 @@
 
 use bert_model::{BertConfig, DESCRIPTION};
 
-use crate::error::Error;
+use crate::error::{Error, mismatch};
 use crate::model_dir::description::ModelDescription;
 use crate::model_dir::description::json_object::JsonObject;
 
@@ -49,7 +49,7 @@ impl ModelDescription {
     /// trained.
     ///
     /// # Errors
-    /// [`Error::Mismatch`] when `asked` exceeds the positions of the model.
+    /// When `asked` exceeds the positions of the model.
     pub fn encoding_length(
         &self,
         asked: Option<usize>,
@@ -62,7 +62,7 @@ impl ModelDescription {
             if asked > positions {
                 let difference =
                     format!("--max-seq-length is {asked}, but the model has {positions} positions");
-                return Err(Error::Mismatch(vec![difference]));
+                return Err(mismatch(vec![difference]));
             }
             let is_known =
                 self.trained_positions != Some(0) && self.max_seq_length.is_some_and(|known| asked <= known);

@@ -16,14 +16,14 @@ mod standard_files;
 use std::path::Path;
 
 use bert_model::{BertConfig, DESCRIPTION};
-use bert_tasks::{Example, Kind, Task, TaskProblem};
+use bert_tasks::{Error, Example, Kind, Task};
 use serde::{Deserialize, Serialize};
 
 use crate::compute::device::KernelChoice;
 use crate::compute::precision::PrecisionChoice;
 use crate::encoding::model_tokenizer::ModelTokenizer;
 use crate::encoding::squad_args::SquadArgs;
-use crate::error::Error;
+use crate::error::mismatch;
 use crate::model_dir::description::json_object::{JsonObject, MIN_LENGTH};
 
 pub use length::{DefaultLength, EncodingLength};
@@ -81,8 +81,8 @@ impl ModelDescription {
     /// with the model's configuration and tokenizer.
     ///
     /// # Errors
-    /// When a file cannot be read or is damaged; [`Setting`](crate::FolderProblem::Setting) for a wrong value or a contradiction;
-    /// [`Error::Mismatch`] when the model lacks embeddings of some tokens.
+    /// When a file cannot be read or is damaged; also for a wrong value or a
+    /// contradiction; when the model lacks embeddings of some tokens.
     pub fn read(
         folder: &Path,
         model: &BertConfig,
@@ -92,7 +92,7 @@ impl ModelDescription {
         if positions < MIN_LENGTH {
             let difference =
                 format!("max_position_embeddings is {positions}, but must be at least {MIN_LENGTH}");
-            return Err(Error::Mismatch(vec![difference]));
+            return Err(mismatch(vec![difference]));
         }
         tokenizer.map_or(Ok(()), |tokenizer| tokenizer.check_fits(model))?;
         let config = JsonObject::read(folder, "config.json")?;
@@ -121,7 +121,7 @@ impl ModelDescription {
     /// Returns the way of pooling of a model of sentences.
     ///
     /// # Errors
-    /// [`Error::Configuration`] when the folder names none, or has modules that this workspace cannot compute.
+    /// When the folder names none, or has modules that this workspace cannot compute.
     pub fn sentence_pooling(&self) -> Result<Pooling, Error> {
         let reason = match (self.pooling, self.other_modules.first()) {
             (Some(pooling), None) => return Ok(pooling),
@@ -130,23 +130,23 @@ impl ModelDescription {
             ),
             (None, None) => "the model's folder names no pooling; choose mean or cls".to_string(),
         };
-        Err(Error::Configuration { flag: "pooling", reason })
+        Err(Error::option("pooling", reason))
     }
 
     /// Returns the way of pooling of a model of sentences, unless the vectors of plain texts are other ones.
     ///
     /// # Errors
-    /// As [`Self::sentence_pooling`]; [`Error::Configuration`] for a model that adds a prompt to every text.
+    /// As [`Self::sentence_pooling`]; an error for a model that adds a prompt to every text.
     pub fn pooling_of_texts(&self) -> Result<Pooling, Error> {
         match &self.default_prompt {
             None => self.sentence_pooling(),
-            Some(name) => Err(Error::Configuration {
-                flag: "pooling",
-                reason: format!(
+            Some(name) => Err(Error::option(
+                "pooling",
+                format!(
                     "the model of sentences adds the prompt {name} to every text, which is not supported; write it \
                      into the texts, and choose mean or cls"
                 ),
-            }),
+            )),
         }
     }
 
@@ -156,7 +156,7 @@ impl ModelDescription {
     }
 
     /// Rejects a single text if the model was trained on pairs, and a pair if it was trained on single texts.
-    pub(crate) fn check_form(&self, example: &Example) -> Result<(), TaskProblem> {
+    pub(crate) fn check_form(&self, example: &Example) -> Result<(), Error> {
         let Some(task) = &self.task else { return Ok(()) };
         let spec = task.spec();
         let gives_labels = matches!(spec.kind, Kind::Classification | Kind::Regression { .. });
@@ -170,7 +170,7 @@ impl ModelDescription {
             }
             _ => return Ok(()),
         };
-        Err(TaskProblem::WrongValue { column: "text_b".to_string(), found, expected })
+        Err(Error::data(format!("\"text_b\" is {found}, expected {expected}")))
     }
 }
 

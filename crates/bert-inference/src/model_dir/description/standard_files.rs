@@ -7,7 +7,7 @@ use bert_model::{BertConfig, DESCRIPTION};
 use serde_json::Value;
 
 use crate::encoding::model_tokenizer::ModelTokenizer;
-use crate::error::Error;
+use crate::error::{Error, damaged};
 use crate::model_dir::description::input_form::check_input_form;
 use crate::model_dir::description::json_object::JsonObject;
 use crate::model_dir::description::{ModelDescription, Pooling};
@@ -67,7 +67,7 @@ impl ModelDescription {
             return Ok(());
         }
         let modules = read_json(&path)?;
-        let Some(modules) = modules.as_array() else { return Err(Error::corrupt_file(&path, "not a list")) };
+        let Some(modules) = modules.as_array() else { return Err(damaged(&path, "not a list")) };
         let own_pooling = self.pooling.take();
         let own_normalize = std::mem::take(&mut self.normalize);
         for (module, place) in modules.iter().zip(0..) {

@@ -16,10 +16,10 @@ use bert_model::{BertConfig, DESCRIPTION, FolderContents, read_pretrained_tensor
 use bert_storage::{Disk, StagedFolder};
 use bert_training::Error;
 use bert_training::incomplete_output::{Contents, OutputGuard};
-
-use crate::export::{Export, HINT, WeightType, class, described};
 use graph::{Element, IR_VERSION, OPSET};
 use network::{Head, Network};
+
+use crate::export::{Export, HINT, WeightType, class, described};
 
 /// Name of the file.
 const MODEL: &str = "model.onnx";
@@ -64,7 +64,7 @@ pub fn export_onnx(folder: &Path, target: &Path, how: &Export) -> Result<OnnxMod
         WeightType::F16 => Element::F16,
         WeightType::Bf16 => {
             let reason = "bf16 is not supported by ONNX Runtime on CPUs; choose f32 or f16".to_string();
-            return Err(Error::configuration("weights", reason));
+            return Err(Error::option("weights", reason));
         }
     };
     let ModelFiles { config, tokenizer, description } = ModelFiles::find(folder)?;
@@ -79,7 +79,7 @@ pub fn export_onnx(folder: &Path, target: &Path, how: &Export) -> Result<OnnxMod
             "a graph of {} bytes is larger than a protocol buffer; choose --weights f16",
             bytes.len()
         );
-        return Err(Error::configuration("format", reason));
+        return Err(Error::option("format", reason));
     }
     let files = match &tokenizer {
         Some(tokenizer) => description.tokenizer_files(tokenizer, &config).files()?,
@@ -109,7 +109,7 @@ fn class_and_head(
     Ok(match (named.as_deref(), class(folder, contents)?) {
         (Some(other @ ("BertForMultipleChoice" | "BertForSeveralTasks" | "BertWithFeatureHead")), _) => {
             let reason = format!("onnx has no graph for {other}; --encoder-only exports its encoder");
-            return Err(Error::configuration("format", reason));
+            return Err(Error::option("format", reason));
         }
         (_, "BertForTokenClassification") => ("BertForTokenClassification", Head::Token),
         (_, "BertForSequenceClassification") => ("BertForSequenceClassification", Head::Sequence),

@@ -73,7 +73,7 @@ pub struct PretrainEstimate {
 /// created.
 ///
 /// # Errors
-/// As for a new run; [`Error::Stopped`].
+/// As for a new run; when a stop is requested.
 pub fn dry_run(
     config: &PretrainConfig,
     group: &mut Group,
@@ -158,7 +158,6 @@ fn seconds_per_evaluation(
     stop: &StopFlag,
 ) -> Result<f64, Error> {
     let config = inputs.config;
-    let device = inputs.device.clone().inner();
     let Some(first) = inputs.eval_sets.first_mut() else { return Ok(0.0) };
     let loader = &mut first.loader;
     let all = loader.rows().min(config.eval_instances.unwrap_or(u64::MAX));
@@ -167,7 +166,7 @@ fn seconds_per_evaluation(
     let mut seconds_per_row = |group: &mut Group, rows: u64| {
         let started = Instant::now();
         let batches = EvaluationBatches { size: largest.min(rows) as usize, limit: Some(rows) };
-        evaluate_in(group, &model, loader, batches, &device, stop)?;
+        evaluate_in(group, &model, loader, batches, stop)?;
         Ok::<f64, Error>(started.elapsed().as_secs_f64() / rows as f64)
     };
     let few = all.min(FIRST_EVALUATED);

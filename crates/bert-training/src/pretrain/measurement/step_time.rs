@@ -9,7 +9,7 @@ use bert_inference::StopFlag;
 use bert_model::BertForPreTraining;
 use serde::{Deserialize, Serialize};
 
-use crate::error::Error;
+use crate::error::{Error, check_stop};
 use crate::group::Group;
 use crate::optimizer::Optimizer;
 use crate::pretrain::config::BatchShape;
@@ -54,7 +54,7 @@ struct Trial<'a, 'b> {
 /// seconds, measured or, if steps are long, extrapolated.
 ///
 /// # Errors
-/// When a batch cannot be read or a rank is lost; [`Error::Stopped`].
+/// When a batch cannot be read or a rank is lost; when a stop is requested.
 pub(super) fn seconds_per_step(
     inputs: &RunInputs<'_>,
     group: &mut Group,
@@ -113,7 +113,7 @@ impl Trial<'_, '_> {
                 started = Instant::now();
             }
             let measured = u64::saturating_sub(step, schedule.warmup);
-            self.group.agree(self.stop.check().map_err(Error::from))?;
+            self.group.agree(check_stop(self.stop))?;
             let is_enough = measured >= schedule.least && Instant::now() >= schedule.until;
             if self.group.value_of_first(Some(is_enough))? {
                 let seconds = started.elapsed().as_secs_f64() / measured as f64;

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use bert_inference::StopFlag;
 use burn::module::Module;
 
-use crate::error::Error;
+use crate::error::{Error, check_stop};
 use crate::group::Group;
 use crate::initialization::FreshWeights;
 use crate::pretrain::config::PretrainConfig;
@@ -38,7 +38,7 @@ pub(crate) struct MeasuredLength {
 /// rank 0 measures them.
 ///
 /// # Errors
-/// [`Error::Configuration`](bert_inference::Error::Configuration) when not even one step fits; [`Error::Stopped`]; the errors of opening a run.
+/// When not even one step fits; when a stop is requested; the errors of opening a run.
 pub(crate) fn measure_length(
     config: &PretrainConfig,
     group: &mut Group,
@@ -85,7 +85,7 @@ pub(crate) fn measure_length(
 
     let started = Instant::now();
     inputs.evaluate(group, &model.valid(), stop)?;
-    group.agree(stop.check().map_err(Error::from))?;
+    group.agree(check_stop(stop))?;
     let evaluation = started.elapsed().as_secs_f64();
 
     let left = budget.0.as_secs_f64() - (began.elapsed() + initialization).as_secs_f64() - evaluation;
@@ -96,7 +96,7 @@ pub(crate) fn measure_length(
     if steps == 0 {
         let budget = String::from(budget);
         let reason = format!("{budget} is too short: it ends before the first step, which takes {step:.1} s");
-        return Err(Error::configuration("budget", reason));
+        return Err(Error::option("budget", reason));
     }
     on_event(PretrainEvent::Measured { steps, seconds_per_step: step });
     Ok(MeasuredLength { steps, fresh })
@@ -118,7 +118,7 @@ fn check_warmup(config: &PretrainConfig, budget: Budget, step: f64) -> Result<()
             let reason = format!(
                 "{warmup} steps do not fit into --budget {budget}, which allows about {fit:.0} steps"
             );
-            Err(Error::configuration("warmup-steps", reason))
+            Err(Error::option("warmup-steps", reason))
         }
     }
 }

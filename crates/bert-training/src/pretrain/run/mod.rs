@@ -7,16 +7,16 @@ mod evaluation;
 
 use std::path::PathBuf;
 
-use bert_inference::checkpoint::LoaderPosition;
-use bert_inference::checkpoint::{Checkpoint, CheckpointFolder, SkippedSteps, TrainerState, ValidCheckpoint};
-use bert_inference::{FolderProblem, StopFlag};
+use bert_inference::checkpoint::{
+    Checkpoint, CheckpointFolder, LoaderPosition, SkippedSteps, TrainerState, ValidCheckpoint,
+};
+use bert_inference::{Error, StopFlag};
 use bert_model::{BertForPreTraining, Snapshot, WEIGHTS, files_except_weights};
-use bert_storage::{Locate, StagedFolder};
+use bert_storage::{Class, StagedFolder};
 use burn::module::Module;
 use serde::{Deserialize, Serialize};
 
 use crate::data_loader::data_tokenizer;
-use crate::error::Error;
 use crate::evaluation::{Evaluation, EvaluationRecord};
 use crate::group::Group;
 use crate::optimizer::Optimizer;
@@ -214,7 +214,15 @@ impl<'a> Run<'a> {
         let max = self.config().max_skipped_steps;
         let in_a_row = self.skipped.in_a_row;
         if in_a_row > max {
-            return Err(Error::TooManySkippedSteps { step, loss, gradient_norm, skipped: in_a_row, max });
+            return Err(Error::new(
+                Class::Numerical,
+                format!(
+                    "step {step}: loss {loss}, gradient norm {gradient_norm}: not finite, like the {} steps before \
+                     it (--max-skipped-steps {max}); use a lower --learning-rate or more warm-up; the last \
+                     checkpoint is intact",
+                    in_a_row - 1
+                ),
+            ));
         }
         on_event(PretrainEvent::Warning(format!(
             "step {step}: loss {loss}, gradient norm {gradient_norm}: not finite, so the update was skipped \
@@ -289,7 +297,7 @@ impl<'a> Run<'a> {
         writer.start(self.step, move || {
             weights.check_finite()?;
             let weights = vec![(WEIGHTS, weights)];
-            Ok(checkpoints.write(Checkpoint { state, weights, optimizer: states, files }, retention)?)
+            checkpoints.write(Checkpoint { state, weights, optimizer: states, files }, retention)
         });
         Ok(())
     }
@@ -335,7 +343,12 @@ impl<'a> Run<'a> {
             return Ok((CheckpointFolder::in_run(&self.config().output).path(self.step), None));
         };
         let best = if self.config().keep_best { files.best().evaluation()? } else { None };
-        let none = || FolderProblem::NoCheckpoint.located(&self.config().output);
+        let none = || {
+            Error::model(
+                "no checkpoint here (looked for model.safetensors and checkpoints/step-*/COMMITTED.json)",
+            )
+            .at(&self.config().output)
+        };
         Ok((files.last_saved.as_ref().ok_or_else(none)?.path.clone(), best))
     }
 }

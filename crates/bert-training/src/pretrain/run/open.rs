@@ -11,7 +11,7 @@ use bert_model::BertForPreTraining;
 use bert_storage::{FileSystem, StagedFolder};
 use serde_json::{Value, json};
 
-use crate::error::Error;
+use crate::error::{Error, ranks_differ};
 use crate::group::Group;
 use crate::initialization::FreshWeights;
 use crate::optimizer::Optimizer;
@@ -55,7 +55,8 @@ pub(crate) struct RunStart<'a, 'b> {
 /// Starts or continues a run.
 ///
 /// # Errors
-/// When a rank cannot open its inputs, or rank 0 the run's folder; [`Error::RanksDiffer`]; when a rank is lost.
+/// When a rank cannot open its inputs, or rank 0 the run's folder; when the ranks have different settings or data;
+/// when a rank is lost.
 pub(crate) fn open_run<'a>(
     start: RunStart<'a, '_>,
     group: &'a mut Group,
@@ -126,7 +127,7 @@ pub(crate) fn open_inputs<'a>(
 /// Compares program, settings and data of each rank with rank 0.
 ///
 /// # Errors
-/// [`Error::RanksDiffer`] with each difference; [`Error::Elsewhere`] if another rank differs.
+/// When the ranks have different settings or data with each difference; if another rank differs.
 fn compare_ranks(group: &mut Group, inputs: &RunInputs<'_>) -> Result<(), Error> {
     if group.is_alone() {
         return Ok(());
@@ -138,7 +139,7 @@ fn compare_ranks(group: &mut Group, inputs: &RunInputs<'_>) -> Result<(), Error>
     let own = if changed.is_empty() {
         Ok(())
     } else {
-        Err(Error::RanksDiffer(changed.into_iter().map(name).collect()))
+        Err(ranks_differ(&changed.into_iter().map(name).collect::<Vec<_>>()))
     };
     group.agree(own)
 }

@@ -3,6 +3,7 @@
 use bert_data::{DataSet, Manifest};
 use bert_inference::memory::{MemoryLimit, StepMemory, StepShape, Verdict, bytes_in_words, judge};
 use bert_model::BertConfig;
+use bert_storage::Class;
 use burn::tensor::Device;
 
 use crate::data_loader::BLOCK_TOKENS;
@@ -31,10 +32,10 @@ pub(crate) fn check_memory(
             on_event(PretrainEvent::Warning(format!("{}; {remedy}", needed.describe(&limit))));
             Ok(needed.total())
         }
-        Verdict::TooMuch(limit) => Err(Error::NotEnoughMemory {
-            needed: needed.describe(&limit),
-            remedy: remedy(config, &limit, step),
-        }),
+        Verdict::TooMuch(limit) => Err(Error::new(
+            Class::Memory,
+            format!("{}: {}", needed.describe(&limit), remedy(config, &limit, step)),
+        )),
     }
 }
 

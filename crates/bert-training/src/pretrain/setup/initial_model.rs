@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use bert_data::Nsp;
-use bert_inference::{Heads, Pretrained, StopFlag, load_pretraining};
+use bert_inference::{Heads, Pretrained, RequiredHeads, StopFlag, load_pretraining};
 use bert_model::{Architecture, BertForPreTraining};
 
 use crate::error::Error;
@@ -37,7 +37,7 @@ impl RunInputs<'_> {
         };
         let model = self.model_config();
         let seed = self.config.seed;
-        Ok(BertForPreTraining::initialized(model, fresh.initialization(), seed, &self.device)?)
+        BertForPreTraining::initialized(model, fresh.initialization(), seed, &self.device)
     }
 
     fn load_model(
@@ -54,7 +54,8 @@ impl RunInputs<'_> {
                     no next-sentence head";
         let model = self.model_config();
         let seed = self.config.seed;
-        let Pretrained { model, fresh } = load_pretraining(model, path, heads, hint, seed, &self.device)?;
+        let required = RequiredHeads { heads, hint };
+        let Pretrained { model, fresh } = load_pretraining(model, path, required, seed, &self.device)?;
         if !fresh.is_empty() {
             on_event(PretrainEvent::Warning(format!(
                 "not in the checkpoint, so initialized at random: {fresh:?}"
@@ -66,7 +67,7 @@ impl RunInputs<'_> {
     /// Selects the initial weights of a run without a checkpoint, and counts the text if they require it.
     ///
     /// # Errors
-    /// [`Error::Stopped`]; when a shard cannot be read or does not match the manifest.
+    /// When a stop is requested; when a shard cannot be read or does not match the manifest.
     pub(crate) fn fresh_weights(
         &self,
         stop: &StopFlag,

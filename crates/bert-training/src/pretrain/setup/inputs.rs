@@ -71,7 +71,8 @@ impl<'a> RunInputs<'a> {
     /// Opens the device, the data and the model's configuration for a rank of `group`.
     ///
     /// # Errors
-    /// When one of them cannot be opened or does not match the others; [`Error::NotEnoughMemory`].
+    /// When one of them cannot be opened or does not match the others; when a training step needs more memory than
+    /// the process can get.
     pub(crate) fn open(
         config: &'a PretrainConfig,
         group: &Group,
@@ -97,7 +98,7 @@ impl<'a> RunInputs<'a> {
     /// Compares a micro-batch of the run's shape on a GPU with the CPU; `None` on the CPU.
     ///
     /// # Errors
-    /// [`Error::DeviceWrong`].
+    /// When a device computes other values than the CPU.
     pub(crate) fn check_device(&self) -> Result<Option<DeviceCheck>, Error> {
         let rules = &self.manifest().config;
         let shape = CheckShape {
@@ -175,7 +176,7 @@ impl<'a> RunInputs<'a> {
     /// Evaluates a model (without autodiff) on the held-out data, with all ranks; `None` without held-out data.
     ///
     /// # Errors
-    /// When a rank has an error or is lost; [`Error::Stopped`].
+    /// When a rank has an error or is lost; when a stop is requested.
     pub(crate) fn evaluate(
         &mut self,
         group: &mut Group,
@@ -183,13 +184,12 @@ impl<'a> RunInputs<'a> {
         stop: &StopFlag,
     ) -> Result<Option<Evaluation>, Error> {
         let has_next_sentence = self.has_next_sentence();
-        let device = self.device.clone().inner();
         // A batch size that fits into the memory of a training step.
         let batches =
             EvaluationBatches { size: self.config.largest_micro_batch(), limit: self.config.eval_instances };
         let mut parts = Vec::new();
         for EvaluatedSet { folder, share, loader } in &mut self.eval_sets {
-            let evaluation = evaluate_in(group, model, loader, batches, &device, stop)?;
+            let evaluation = evaluate_in(group, model, loader, batches, stop)?;
             let evaluation = if has_next_sentence { evaluation } else { evaluation.without_next_sentence() };
             parts.push(PartEvaluation { data: folder.clone(), share: *share, evaluation });
         }

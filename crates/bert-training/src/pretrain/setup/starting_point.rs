@@ -80,7 +80,7 @@ fn moments_digest(folder: &Path) -> Result<String, Error> {
              out",
             folder.display()
         );
-        return Err(Error::configuration("keep-moments", reason));
+        return Err(Error::option("keep-moments", reason));
     }
-    Ok(bert_storage::digest_file(&path)?)
+    bert_storage::digest_file(&path)
 }

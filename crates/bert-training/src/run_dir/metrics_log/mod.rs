@@ -40,7 +40,7 @@ impl MetricsLog {
         let mut kept = old.iter().filter(|(stamp, _)| Some(stamp.step) <= step);
         folder
             .write(name, |out| kept.try_for_each(|(_, line)| out.write_all(&[line, &b"\n"[..]].concat())))?;
-        let file = folder.files().append(&path).map_err(|e| Error::io(&path, e))?;
+        let file = folder.files().append(&path).map_err(Error::io("read", &path))?;
         Ok(Self { path, file })
     }
 
@@ -48,7 +48,7 @@ impl MetricsLog {
     pub(crate) fn append(&mut self, record: &impl Serialize) -> Result<(), Error> {
         let mut line = serde_json::to_string(record).expect("records are plain data");
         line.push('\n');
-        self.file.write_all(line.as_bytes()).map_err(|e| Error::io(&self.path, e))
+        self.file.write_all(line.as_bytes()).map_err(Error::io("read", &self.path))
     }
 
     /// Reads the records of the log.
@@ -58,7 +58,7 @@ impl MetricsLog {
 
     /// Syncs all appended records to disk.
     pub(crate) fn sync(&mut self) -> Result<(), Error> {
-        self.file.sync().map_err(|e| Error::io(&self.path, e))
+        self.file.sync().map_err(Error::io("read", &self.path))
     }
 }
 
@@ -68,7 +68,7 @@ pub fn records<T: DeserializeOwned>(path: &Path) -> Result<Vec<(T, Vec<u8>)>, Er
     let bytes = match std::fs::read(path) {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(error) => return Err(Error::io(path, error)),
+        Err(error) => return Err(Error::io("read", path)(error)),
     };
     let record = |line: &[u8]| Some((serde_json::from_slice(line).ok()?, line.to_vec()));
     Ok(bytes.split(|&byte| byte == b'\n').filter_map(record).collect())

@@ -29,7 +29,7 @@ impl LogTail {
     /// # Errors
     /// When the log exists but cannot be read.
     pub fn read_into<T: DeserializeOwned>(&mut self, records: &mut Vec<T>) -> Result<bool, Error> {
-        let failed = |error| Error::io(&self.path, error);
+        let failed = |error| Error::io("read", &self.path)(error);
         let mut file = match File::open(&self.path) {
             Ok(file) => file,
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),

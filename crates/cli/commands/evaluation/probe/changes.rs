@@ -24,7 +24,7 @@ impl Probes {
     /// Applies all replacements to all texts.
     ///
     /// # Errors
-    /// [`Error::Configuration`] when nothing is predicted.
+    /// When nothing is predicted.
     pub(super) fn new(args: &Args, folder: &Path, prober: &Prober) -> anyhow::Result<Self> {
         let probes = match (&args.text, &args.input, &args.data) {
             (_, _, Some(data)) => {
@@ -47,12 +47,12 @@ impl Probes {
                 }
                 (true, None) => "none of these words is in any of the texts".to_string(),
                 (false, _) => {
-                    "the model has no classifier and the text no [MASK], so nothing is predicted: add a \
-                               [MASK] to the text"
+                    "the model has no classifier and the text no [MASK], so nothing is predicted: add a [MASK] to \
+                     the text"
                         .to_string()
                 }
             };
-            return Err(Error::Configuration { flag: "replace", reason }.into());
+            return Err(Error::option("replace", reason).into());
         }
         Ok(Self { changes: probes.len(), predictions, flips, probes })
     }

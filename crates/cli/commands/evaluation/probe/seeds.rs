@@ -31,7 +31,7 @@ pub(super) fn probe_seeds(args: &Args, encoder: Option<&Path>) -> anyhow::Result
     if args.input.as_deref().is_some_and(|input| input.as_os_str() == "-") {
         let reason =
             "is -, but --all-seeds reads the texts once for each seed: write them to a file".to_string();
-        return Err(Error::Configuration { flag: "input", reason }.into());
+        return Err(Error::option("input", reason).into());
     }
     let models = seed_models(&args.checkpoint)?;
     let options = ModelOptions::default().with_encoder(encoder).with_device(selected_device(args.device)?);

@@ -3,8 +3,8 @@
 use std::fs;
 
 use bert_data::{
-    BuildConfig, BuildProgress, BuildStage, Error, Layout, Located, Manifest, ManifestProblem, PartError,
-    build_part, build_part_on, merge, tokenize_part,
+    BuildConfig, BuildProgress, BuildStage, Error, Layout, Manifest, build_part, build_part_on, merge,
+    tokenize_part,
 };
 use bert_testing::disks::{Fault, Faulty};
 use parquet::file::metadata::ParquetMetaDataReader;
@@ -53,8 +53,11 @@ fn parts_make_the_whole(world: &World) {
         let part = |index| BuildConfig { part: Some(index), parts: Some(parts), ..world.to(&name) };
         let mut rows = 0;
         let early = build_part(&part(parts), &mut |_| {}).unwrap_err();
-        let needed = PartError::TextMissing { part: 1, parts, missing: 1, segments: 1 };
-        assert!(matches!(&early, Error::Part(error) if error.to_string() == needed.to_string()), "{early}");
+        let needed = format!(
+            "1 of 1 shares of the text are not tokenized yet; the first belongs to part 1 of {parts}: run this part again when \
+             all parts have run with --tokenize-only"
+        );
+        assert_eq!(early.to_string(), needed);
         assert_eq!(early.exit_code(), 75);
         let documents = (1..=parts).map(|index| tokenize_part(&part(index), &mut |_| {}).unwrap().documents);
         assert_eq!(documents.sum::<u64>(), made.invariants.documents);
@@ -68,7 +71,8 @@ fn parts_make_the_whole(world: &World) {
             if index > 1 {
                 let error = merge(&folder, &mut |_| {}).unwrap_err();
                 assert!(
-                    matches!(&error, Error::Part(PartError::Missing { missing, .. }) if missing[0] == 1),
+                    error.text().contains("finished; part 1 is missing")
+                        || error.text().contains("finished; parts 1"),
                     "{error}"
                 );
             }
@@ -134,18 +138,14 @@ fn half(world: &World, index: usize) -> BuildConfig {
 fn missing_parts_are_named() {
     let world = world(&small_text(60));
     let folder = world.folder.path().join("parts");
-    assert!(matches!(
-        merge(&folder, &mut |_| {}).unwrap_err(),
-        Error::Manifest(Located { problem: ManifestProblem::NoParts, .. })
-    ));
+    assert!(
+        merge(&folder, &mut |_| {}).unwrap_err().to_string().contains("this folder has no parts of a build")
+    );
     tokenize_part(&half(&world, 2), &mut |_| {}).unwrap();
     let error = merge(&folder, &mut |_| {}).unwrap_err();
     assert!(error.to_string().starts_with("0 of "), "{error}");
     let text = &world.config.input[0];
-    assert!(
-        matches!(merge(text, &mut |_| {}).unwrap_err(), Error::Storage(bert_storage::Error::Io { .. })),
-        "a file is no folder"
-    );
+    assert!(merge(text, &mut |_| {}).unwrap_err().io_kind().is_some(), "a file is no folder");
 }
 
 #[test]
@@ -206,8 +206,8 @@ fn mismatched_parts_are_rejected() {
     fs::write(&shard, &good[1..]).unwrap();
     let error = merge(&folder, &mut |_| {}).unwrap_err();
     assert!(
-        matches!(&error, Error::Part(PartError::Damaged { part: 2, parts: 2, source })
-            if matches!(source.downcast_ref(), Some(Error::Manifest(Located { problem: ManifestProblem::FileDigest { .. }, .. })))),
+        error.text().starts_with("part 2 is damaged: build it again with --part 2 --parts 2")
+            && error.cause::<Error>().is_some_and(|cause| cause.text().contains(", but the manifest says ")),
         "{error}"
     );
     assert!(!Manifest::path(&folder).exists());

@@ -2,10 +2,7 @@
 
 use std::fs;
 
-use bert_data::{
-    BuildConfig, BuildProgress, BuildStage, ByteSize, Error, Layout, Located, Manifest, OutputProblem,
-    build_on,
-};
+use bert_data::{BuildConfig, BuildProgress, BuildStage, ByteSize, Layout, Manifest, build_on};
 use bert_storage::Disk;
 use bert_testing::disks::{Fault, Faulty, PowerCut, Survival};
 
@@ -122,10 +119,7 @@ fn other_options_are_rejected_on_resume() {
     let other = BuildConfig { dupe_factor: 4, ..config.clone() };
     let before = content(&path("other/.build"));
     let error = run(&other).unwrap_err();
-    assert!(
-        matches!(error, Error::Output(Located { problem: OutputProblem::Unfinished { .. }, .. }))
-            && error.exit_code() == 2
-    );
+    assert!(error.to_string().contains(": repeat that command to finish it, or") && error.exit_code() == 2);
     let text = error.to_string();
     assert!(text.contains("--dupe-factor is 3, not 4") && text.contains("--overwrite"), "{text}");
     // An option that follows from another one is listed after it.

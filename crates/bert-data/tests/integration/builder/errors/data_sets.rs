@@ -1,8 +1,6 @@
 //! Damaged data sets.
 
-use bert_data::{
-    BuildConfig, DataSet, Error, Located, Manifest, ManifestProblem, inspect, read_shard, verify,
-};
+use bert_data::{BuildConfig, DataSet, Manifest, inspect, read_shard, verify};
 
 use crate::builder::errors::{World, assert_says};
 use crate::support::run;
@@ -24,17 +22,11 @@ fn manifests_are_checked() {
     assert_says(&change(&|value| value["extra"] = 2.into()), 3, &["not a valid manifest"]);
     for bad in ["../x.parquet", "/etc/passwd", "a/b", "C:x", ".lock", ""] {
         let error = change(&|value| value["shards"][0]["file"] = bad.into());
-        assert!(
-            matches!(error, Error::Manifest(Located { problem: ManifestProblem::UnsafePath(..), .. })),
-            "{error}"
-        );
+        assert!(error.to_string().contains(", which is not a plain file name"), "{error}");
         change(&|value| value["vocabulary"]["file"] = bad.into());
     }
     let error = change(&|value| value["shards"][0]["rows"] = 1.into());
-    assert!(
-        matches!(error, Error::Manifest(Located { problem: ManifestProblem::Count { .. }, .. })),
-        "{error}"
-    );
+    assert!(error.to_string().contains(", expected"), "{error}");
     change(&|value| value["shards"][0]["rows"] = u64::MAX.into());
     change(&|value| value["report"]["instances"] = 1.into());
     std::fs::write(&path, "{").unwrap();
@@ -52,15 +44,12 @@ fn damaged_folders_are_found() {
     let mut flipped = bytes.clone();
     flipped[bytes.len() / 2] ^= 1;
     std::fs::write(&shard, &flipped).unwrap();
-    assert!(matches!(
-        problem(),
-        Error::Manifest(Located { problem: ManifestProblem::FileDigest { .. }, .. })
-    ));
+    assert!(problem().to_string().contains(", but the manifest says"));
     assert!(verify(&data, false).unwrap().is_good(), "only a deep check reads digests");
     std::fs::write(&shard, &bytes[1..]).unwrap();
-    assert!(matches!(problem(), Error::Manifest(Located { problem: ManifestProblem::FileSize { .. }, .. })));
+    assert!(problem().to_string().contains("bytes, but the manifest says"));
     std::fs::remove_file(&shard).unwrap();
-    assert!(matches!(problem(), Error::Manifest(Located { problem: ManifestProblem::FileMissing, .. })));
+    assert!(problem().to_string().contains("this file is missing, but the manifest"));
     #[cfg(unix)]
     {
         // A link to itself exists, but cannot be read.

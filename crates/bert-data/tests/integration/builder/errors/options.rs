@@ -1,7 +1,7 @@
 //! Options and output folders that are rejected.
 
-use bert_data::{BuildConfig, Error, Located, Nsp, OptionError, OutputProblem};
-use bert_storage::{Disk, LOCK, StagedFolder};
+use bert_data::{BuildConfig, Nsp};
+use bert_storage::{Class, Disk, LOCK, StagedFolder};
 
 use crate::builder::errors::{World, assert_says};
 use crate::support::{reference, run};
@@ -27,7 +27,11 @@ fn wrong_values_name_the_flag() {
     ];
     for (flag, config) in cases {
         let error = world.fails(&config, 2, &[&format!("--{flag}")]);
-        assert!(matches!(error, Error::Option(OptionError::Invalid { .. } | OptionError::Language { .. })));
+        assert!(
+            [", but must be", ", but must be the ISO 639 code of one of"]
+                .iter()
+                .any(|text| error.to_string().contains(text))
+        );
     }
 }
 
@@ -44,13 +48,10 @@ fn conflicting_or_missing_options_are_rejected() {
         reference(BuildConfig { random_word_skip_special: true, ..base() }),
     ] {
         let error = world.fails(&config, 2, &["--random reference"]);
-        assert!(matches!(error, Error::Option(OptionError::Conflict { .. })));
+        assert!(error.to_string().contains("cannot be used with"));
     }
     for config in [BuildConfig { output: None, ..base() }, BuildConfig { vocab: None, ..base() }] {
-        assert!(matches!(
-            world.fails(&config, 2, &["is required"]),
-            Error::Option(OptionError::Missing { .. })
-        ));
+        assert!(world.fails(&config, 2, &["is required"]).to_string().contains("is required:"));
     }
     let wrong = world.file("config.json", br#"{"dupe_factr": 3}"#);
     assert_says(&BuildConfig::read(&wrong).unwrap_err(), 2, &["config.json"]);
@@ -66,7 +67,7 @@ fn foreign_outputs_are_not_changed() {
     for overwrite in [false, true] {
         let config = BuildConfig { overwrite, ..world.config.clone() };
         let error = world.fails(&config, 2, &["data", "thesis.tex"]);
-        assert!(matches!(error, Error::Output(Located { problem: OutputProblem::HoldsOtherData(..), .. })));
+        assert!(error.to_string().contains("this output folder holds other data ("));
     }
     assert_eq!(std::fs::read_dir(&data).unwrap().count(), 1);
     std::fs::remove_file(data.join("thesis.tex")).unwrap();
@@ -82,14 +83,16 @@ fn foreign_outputs_are_not_changed() {
     run(&world.config).unwrap();
     let other = BuildConfig { random_seed: 7, ..world.config.clone() };
     let error = world.fails(&other, 2, &["--overwrite", "--random-seed is 12345, not 7"]);
-    assert!(matches!(error, Error::Output(Located { problem: OutputProblem::Finished { .. }, .. })));
+    assert!(error.to_string().contains("this output already holds a finished data"));
     run(&BuildConfig { overwrite: true, ..other }).unwrap();
     assert!(data.join("thesis.tex").exists());
     let file = BuildConfig { output: Some(world.file("file", b"")), ..world.config.clone() };
-    assert!(matches!(
-        world.fails(&file, 2, &["not a folder"]),
-        Error::Output(Located { problem: OutputProblem::NotAFolder, .. })
-    ));
+    assert!(
+        world
+            .fails(&file, 2, &["not a folder"])
+            .to_string()
+            .contains("this output is not a folder; choose another")
+    );
 }
 
 #[test]
@@ -99,7 +102,7 @@ fn a_folder_in_use_is_rejected() {
     std::fs::create_dir(&data).unwrap();
     let lock = StagedFolder::new(&Disk, &data).lock(LOCK).unwrap();
     let error = world.fails(&world.config, 6, &["in use by another process"]);
-    assert!(matches!(error, Error::Storage(bert_storage::Error::InUse { .. })));
+    assert!(error.class() == Class::InUse);
     drop(lock);
     run(&world.config).unwrap();
 }

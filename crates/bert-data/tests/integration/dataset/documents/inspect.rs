@@ -1,8 +1,6 @@
 //! `inspect` on stored documents.
 
-use bert_data::{
-    BuildConfig, Error, Layout, Located, Manifest, ManifestProblem, Masking, StoredRows, inspect, verify,
-};
+use bert_data::{BuildConfig, Layout, Manifest, Masking, StoredRows, inspect, verify};
 use bert_storage::checksummed_json::checksummed_json;
 use bert_storage::digest_bytes;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
@@ -30,20 +28,14 @@ fn inspect_reads_only_the_shown_documents() {
                 unseen += 1;
             }
             Err(error) => {
-                assert!(
-                    matches!(
-                        error,
-                        Error::Manifest(Located { problem: ManifestProblem::FileDigest { .. }, .. })
-                    ),
-                    "{error}"
-                );
+                assert!(error.to_string().contains(", but the manifest says"), "{error}");
                 seen += 1;
             }
         }
         let mut all = StoredRows::new(&outcome.data_set().unwrap());
         let all = (0..all.len()).find_map(|row| all.row(row).err());
         assert!(
-            matches!(all, Some(Error::Manifest(Located { problem: ManifestProblem::FileDigest { .. }, .. }))),
+            all.as_ref().is_some_and(|error| error.to_string().contains(", but the manifest says")),
             "who evaluates sees all"
         );
         std::fs::write(&path, good).unwrap();
