@@ -97,6 +97,7 @@ impl Environment {
             port: port(launcher, variable)?,
         };
         let invalid = |name: &str, value: usize, reason| {
+            let value = value.to_string();
             Err(Error::usage(format!("the environment variable {name} is {value:?}: {reason}")))
         };
         if environment.world_size > MAX_RANKS {

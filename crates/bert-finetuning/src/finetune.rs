@@ -35,7 +35,8 @@ use crate::setup::{BaseCheckpoint, Setup, with_length};
 /// folder.
 ///
 /// # Errors
-/// See [`Error`].
+/// When an option is invalid, when the checkpoint or a data file cannot be read or is invalid, when the output folder
+/// cannot be used, when a loss or gradient is not finite, or when a stop is requested.
 pub fn finetune(
     config: &FinetuneConfig,
     resume: Resume,
@@ -49,8 +50,8 @@ pub fn finetune(
 /// returns its report.
 ///
 /// # Errors
-/// When a finished fine-tuning has a different configuration, weights or data than now given with each difference;
-/// otherwise as [`finetune`].
+/// When the finished fine-tuning has another configuration, other weights or other data; the error lists every
+/// difference. Otherwise as [`finetune`].
 pub fn check_finished(config: &FinetuneConfig) -> Result<FinetuneReport, Error> {
     with_task(config, Source::Files, Action::CheckFinished, &mut |_| {})
 }
@@ -58,7 +59,7 @@ pub fn check_finished(config: &FinetuneConfig) -> Result<FinetuneReport, Error> 
 /// Checks a configuration as far as possible without reading its files.
 ///
 /// # Errors
-/// When the value of an option is invalid, naming the flag.
+/// When the value of an option is invalid; the error names the flag.
 pub fn check(config: &FinetuneConfig) -> Result<(), Error> {
     grid::cells(config, &TuningDefaults::published(config), None).map(drop)
 }
@@ -162,9 +163,12 @@ impl Action<'_> {
                 let report = FinetuneReport::read(output)?;
                 let changed = report.differences(task)?;
                 if !changed.is_empty() {
-                    return Err(Error::model(format!("the finished fine-tuning in this folder has another \
-                                                     configuration, other weights or other data: {}. --resume needs \
-                                                     the same ones; choose another --output", changed.join("; "))).at(output));
+                    return Err(Error::model(format!(
+                        "the finished fine-tuning in this folder has another configuration, other weights or other \
+                         data: {}. --resume needs the same ones; choose another --output",
+                        changed.join("; ")
+                    ))
+                    .at(output));
                 }
                 OutputFolder::clean_finished(output, remove_saved_runs)?;
                 Ok(report)

@@ -20,8 +20,8 @@ const IN_MEMORY: &str = "(rows in memory)";
 /// stopped fine-tuning on the same rows.
 ///
 /// # Errors
-/// When the configuration names another task than a table, or files; the errors of
-/// [`table_examples`](bert_task_files::table_examples); otherwise as [`finetune`](crate::finetune::finetune).
+/// When the configuration names files or another task than a table; otherwise as
+/// [`table_examples`](bert_task_files::table_examples) and [`finetune`](crate::finetune::finetune).
 pub fn finetune_rows(
     config: &FinetuneConfig,
     rows: TrainingRows<'_>,

@@ -101,7 +101,7 @@ impl BaseCheckpoint {
     /// whose defaults are used.
     ///
     /// # Errors
-    /// When one of them cannot be opened or they do not match; when the task has pairs of texts and the model one
+    /// When one of them cannot be opened, when they do not match, or when the task has pairs of texts and the model one
     /// segment.
     pub(crate) fn open(
         config: &FinetuneConfig,

@@ -41,7 +41,7 @@ impl Settings {
     /// `HF_HOME/token`; `HF_HUB_OFFLINE`; `HF_HUB_DOWNLOAD_TIMEOUT` in seconds.
     ///
     /// # Errors
-    /// An error for an invalid value.
+    /// When a variable, or the token in a file, is invalid.
     pub fn from_variables(variable: &dyn Fn(&str) -> Option<OsString>) -> Result<Self, Error> {
         let set = |name| variable(name).filter(|value| !value.is_empty());
         let text = |name: &'static str| {

@@ -160,7 +160,7 @@ impl MaskFiller {
     /// phenomenon is the id of a row, or else `name`.
     ///
     /// # Errors
-    /// Unreadable input, with its line.
+    /// When the input is invalid; the error names the line. When the device fails.
     pub fn score_pairs(
         &self,
         pairs: &dyn TextSource,

@@ -42,8 +42,7 @@ pub struct RequiredHeads {
 /// random from `seed`. An error about a missing head ends with the hint.
 ///
 /// # Errors
-/// When the model folder lacks the requested head; when the weights cannot be read, or do not match the
-/// configuration.
+/// When the folder lacks a required head, or when the weights cannot be read or do not match the configuration.
 pub fn load_pretraining(
     config: &BertConfig,
     folder: &Path,

@@ -62,16 +62,15 @@ use bert_inference::json_file::exists;
 /// Returns the page of the run or fine-tuning in `folder`; `others` are pre-training runs to compare with.
 ///
 /// # Errors
-/// When the folder is neither a run nor a fine-tuning, when a fine-tuning is to be compared with runs, and errors of
-/// reading the files.
+/// When the folder does not exist or is neither a run nor a fine-tuning, when a fine-tuning is to be compared with
+/// runs, or when the files cannot be read.
 pub fn report(folder: &Path, others: &[&Path]) -> Result<Report, Error> {
     if exists(&folder.join("run.json"))? {
         return pretraining_page(folder, others);
     }
     if !exists(folder)? {
         let text = "this folder does not exist; give the output folder of pretrain or finetune";
-        let missing = std::io::Error::new(std::io::ErrorKind::NotFound, text);
-        return Err(Error::io("read", folder)(missing));
+        return Err(Error::failed(text).absent().at(folder));
     }
     if !exists(&folder.join("report.json"))? {
         return Err(Error::failed(

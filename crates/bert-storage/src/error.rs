@@ -60,7 +60,8 @@ impl Class {
     }
 }
 
-/// An error. Its message begins with its place, if it has one: `train.tsv:3: the line is empty, but must have a text`.
+/// An error. Its message begins with its place, if it has one, and ends with its causes, unless the text quotes them:
+/// `train.tsv:3: the line is empty, but must have a text`, `cannot read train.tsv: permission denied`.
 pub struct Error(Box<Parts>);
 
 #[derive(Debug)]
@@ -211,7 +212,7 @@ impl Error {
         self.0.line
     }
 
-    /// Returns the message without the place.
+    /// Returns the message without the place and the causes.
     pub fn text(&self) -> &str {
         &self.0.text
     }
@@ -251,7 +252,16 @@ impl fmt::Display for Error {
             line.map_or(Ok(()), |line| write!(f, "{line}:"))?;
             f.write_str(" ")?;
         }
-        f.write_str(text)
+        f.write_str(text)?;
+        let mut said = text.to_string();
+        for cause in std::iter::successors(self.source(), |&cause| cause.source()) {
+            let cause = cause.to_string();
+            if !said.contains(&cause) {
+                write!(f, ": {cause}")?;
+                said += &cause;
+            }
+        }
+        Ok(())
     }
 }
 

@@ -85,7 +85,7 @@ impl<'a> ColumnNames<'a> {
     /// Returns the texts of a JSON object.
     ///
     /// # Errors
-    /// [`TaskProblem::WrongValue`] when a text is missing or is not a string.
+    /// When a text or the requested id is missing, or when a text is not a string.
     pub(crate) fn texts_of_object(&self, object: &Map<String, Value>) -> Result<RowTexts, Error> {
         let id = match &self.requested.id {
             Some(name) => {
@@ -135,8 +135,7 @@ impl ColumnPositions {
     /// Returns the texts of a row.
     ///
     /// # Errors
-    /// When a row has a different number of columns than the header or any known layout of the task; when a text is
-    /// null.
+    /// When the row has a different number of columns than the first one, or when a text is null.
     pub(crate) fn texts(
         &self,
         fields: &[Option<String>],

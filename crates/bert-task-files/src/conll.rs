@@ -17,9 +17,8 @@ use crate::missing_label::{ExampleFile, LabelUse, is_missing};
 /// is an error, or left out.
 ///
 /// # Errors
-/// When it fails with the line of a word without a tag, when a line of tagged words has a different number of columns
-/// than the first one, when the words are in the second column, when the file has no examples, and the errors of
-/// reading lines.
+/// When the file cannot be read or has no examples, when a word has no tag, when a line has a different number of
+/// columns than the first one, or when the words are in the second column; errors in a line name it.
 pub fn read_sentences(path: &Path, labels: LabelUse) -> Result<ExampleFile<Sentence>, Error> {
     let width = column_count(path)?;
     let has_tags = labels.are_read();
@@ -48,7 +47,9 @@ pub fn read_sentences(path: &Path, labels: LabelUse) -> Result<ExampleFile<Sente
         let mut is_whole = true;
         if has_tags {
             let tag = columns[1..].last().filter(|tag| !is_missing(tag));
-            let tag = labels.unless_left_out(tag.ok_or_else(|| Error::new(Class::Unlabelled, format!("the word {word:?} has no tag in the last column; --skip-unlabelled leaves such sentences out"))))?;
+            let advice = "--skip-unlabelled leaves such sentences out";
+            let missing = || format!("the word {word:?} has no tag in the last column; {advice}");
+            let tag = labels.unless_left_out(tag.ok_or_else(|| Error::new(Class::Unlabelled, missing())))?;
             is_whole = tag.is_some();
             sentence.tags.extend(tag.map(|tag| tag.to_string()));
         }

@@ -82,7 +82,8 @@ impl<'a> RowReader<'a> {
     }
 
     fn minbert_line(&mut self, text: &str) -> Result<Option<Example>, Error> {
-        let (label, text) = text.split_once(" ||| ").ok_or(Error::data("expected \"LABEL ||| TEXT\""))?;
+        let (label, text) =
+            text.split_once(" ||| ").ok_or_else(|| Error::data("expected \"LABEL ||| TEXT\""))?;
         // Checked even if it is ignored: a test file's blanked label must still be a valid label.
         let Some(label) = self.label(label.trim())? else { return Ok(None) };
         Ok(Some(Example {
@@ -137,7 +138,7 @@ struct Layout {
 /// Returns the place of a column that is named, or numbered from 1, in the first row of a table.
 ///
 /// # Errors
-/// When the header lacks a required column, when the header repeats the name of a required column.
+/// When the header lacks the column, or when two columns have its name.
 pub(crate) fn table_column(header: &[impl AsRef<str>], column: &str) -> Result<ColumnPlace, Error> {
     match find_column(header, column) {
         ColumnLookup::Found(place) => Ok(place),
@@ -159,7 +160,7 @@ pub(crate) fn column_index(header: &[impl AsRef<str>], column: &str) -> Result<u
 /// Checks that a row has the same number of columns as the first one.
 ///
 /// # Errors
-/// When a row has a different number of columns than the header or any known layout of the task.
+/// When the row has a different number of columns than the first one.
 pub(crate) fn check_column_count(found: usize, columns: usize, separator: &'static str) -> Result<(), Error> {
     if found == columns {
         Ok(())

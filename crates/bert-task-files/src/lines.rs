@@ -13,7 +13,7 @@ const MAX_FILE_BYTES: u64 = 1 << 30;
 /// Calls `each` with the number (from 1) and text of every line of a file, and adds the location to the errors of `each`.
 ///
 /// # Errors
-/// The errors of [`open_file`], of [`LineReader::next_line`] and of `each`.
+/// When [`open_file`], [`LineReader::next_line`] or `each` fails.
 pub(crate) fn for_each_line(
     path: &Path,
     mut each: impl FnMut(u64, &str) -> Result<(), Error>,
@@ -28,7 +28,7 @@ pub(crate) fn for_each_line(
 /// Returns the lines of a file.
 ///
 /// # Errors
-/// [`Error`] with the location: the file cannot be read or is too large, or a line is too long or not UTF-8.
+/// When the file cannot be read or is too large, or when a line is too long or not UTF-8; errors in a line name it.
 pub fn read_lines(path: &Path) -> Result<Vec<String>, Error> {
     let mut lines = Vec::new();
     for_each_line(path, |_, text| {
@@ -53,8 +53,7 @@ pub(crate) fn exists(path: &Path) -> Result<bool, Error> {
 /// Opens a task's file.
 ///
 /// # Errors
-/// When the path is a folder, a device or a pipe instead of a file, when the file exceeds the size limit in bytes,
-/// when a file cannot be read or written.
+/// When the path is not a regular file, when the file is larger than the limit, or when it cannot be read.
 pub(crate) fn open_file(path: &Path) -> Result<BufReader<File>, Error> {
     let io = |source| Error::io("read", path)(source);
     // Check the type first: opening a pipe without a writer would block forever.

@@ -69,8 +69,8 @@ pub struct QuestionRules {
 /// Reads a file of SQuAD 1.1 or 2.0, or of another data set in the same format.
 ///
 /// # Errors
-/// When it fails with line and column, when it fails, when it fails, when it fails, when the file has no examples,
-/// and the errors of opening a task's file.
+/// When the file cannot be read, when it has another form or no examples, when two questions have the same id, or when
+/// an answer is missing or not at its start; an error in the form names the line.
 pub fn read_questions(path: &Path, rules: QuestionRules) -> Result<ExampleFile<Question>, Error> {
     let mut bytes = Vec::new();
     let result = open_file(path)?.read_to_end(&mut bytes);
@@ -106,9 +106,11 @@ pub fn read_questions(path: &Path, rules: QuestionRules) -> Result<ExampleFile<Q
                     Ok(Answer { text, start })
                 } else {
                     let found: String = context[start..].chars().take(text.chars().count()).collect();
-                    let id = id.clone();
-                    Err(Error::data(format!("question {id}: the text has {found:?} at character {answer_start}, not \
-                                             the answer {text:?}; --skip-misplaced-answers leaves such questions out")).at(path))
+                    Err(Error::data(format!(
+                        "question {id}: the text has {found:?} at character {answer_start}, not the answer {text:?}; \
+                         --skip-misplaced-answers leaves such questions out"
+                    ))
+                    .at(path))
                 }
             };
             let answers = match answers.into_iter().map(answer).collect::<Result<Vec<_>, _>>() {

@@ -101,7 +101,7 @@ impl BlockReader {
     /// Opens a file of lines, plain or compressed; `file` is its index in the list.
     ///
     /// # Errors
-    /// The errors of opening and decompressing a file; an error for a file that is not text, whether compressed or
+    /// When the file cannot be read or decompressed, or when it is in a format that is not text, whether compressed or
     /// not.
     pub fn open(path: &Path, file: usize, format: Format) -> Result<Self> {
         let source = Source::open(path)?;
@@ -129,7 +129,7 @@ impl BlockReader {
     /// Opens a range of a file. Its lines are counted from 1.
     ///
     /// # Errors
-    /// When a file cannot be read or written.
+    /// When the file cannot be read.
     pub(super) fn open_range(path: &Path, file: usize, range: FileRange) -> Result<Self> {
         let (shared, text) = SharedRange::open(path, range)?;
         let format = match range.document_end {
@@ -163,8 +163,8 @@ impl BlockReader {
     /// Returns the next block, or `None` after the last block of the file.
     ///
     /// # Errors
-    /// When a file cannot be read or written, when a compressed input is damaged or truncated, when a line is longer
-    /// than the limit or when a compressed input expands by more than text can.
+    /// When the file cannot be read, when compressed data are damaged, truncated or expand by more than text can, or
+    /// when a line is longer than the limit.
     pub fn next_block(&mut self) -> Result<Option<Block>> {
         if self.done {
             return Ok(None);
@@ -198,9 +198,11 @@ impl BlockReader {
             self.text.consume(length);
             if bytes.len() - line_start > MAX_LINE_BYTES {
                 let line = self.next_line + lines;
-                return Err(Error::data(format!("this line is longer than {MAX_LINE_BYTES} bytes; break it between \
-                                                sentences or paragraphs, and write JSON with one row per line (jq \
-                                                -c)")).at_line(&self.path, line));
+                return Err(Error::data(format!(
+                    "this line is longer than {MAX_LINE_BYTES} bytes; break it between sentences or paragraphs, and \
+                     write JSON with one row per line (jq -c)"
+                ))
+                .at_line(&self.path, line));
             }
         }
         self.text_bytes += bytes.len() as u64;

@@ -58,8 +58,8 @@ impl Format {
     /// suffix).
     ///
     /// # Errors
-    /// When a file cannot be read or written and the errors of decompression; an error for a file that has only the
-    /// name of a Parquet file; when a file begins with the signature of a format that is not text.
+    /// When the file cannot be read or decompressed, when it has the name of a Parquet file but other content, or when
+    /// it is in a format that is not text.
     pub fn detect(path: &Path, reading: Reading<'_>) -> Result<Self> {
         Ok(OpenInput::open(path, reading)?.format())
     }

@@ -15,7 +15,7 @@ pub struct Reading<'a> {
     pub text_column: &'a str,
     /// Meaning of line breaks.
     pub line_breaks: LineBreaks,
-    /// Whether lines are read as by the reference.
+    /// Whether lines are read as the reference reads them.
     pub reference: bool,
 }
 

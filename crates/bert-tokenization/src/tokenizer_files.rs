@@ -52,8 +52,8 @@ impl TokenizerFiles {
     /// `tokenizer.json`. A file with one of these names uses the settings of its folder.
     ///
     /// # Errors
-    /// When a file cannot be read or written, or when the vocabulary cannot be used, which names the file and the
-    /// problem.
+    /// When there is no vocabulary, when a file cannot be read or used, when two files contradict each other, or when
+    /// the tokenizer is another one than BERT's; the error names the file.
     pub fn read(path: &Path) -> Result<Self> {
         let (folder, source) = if path.is_dir() {
             let source = vocabulary_in(path).ok_or_else(|| {
@@ -108,7 +108,7 @@ impl TokenizerFiles {
     /// is read.
     ///
     /// # Errors
-    /// An error for bytes that are not a JSON object, for a tokenizer other than BERT's, and for a vocabulary that
+    /// When the bytes are not a JSON object, when they describe a tokenizer other than BERT's, or when the vocabulary
     /// cannot be used.
     pub fn from_json(bytes: &[u8], source: &Path) -> Result<Self> {
         let object = serde_json::from_slice(without_mark(bytes));

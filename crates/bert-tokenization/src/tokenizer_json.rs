@@ -114,14 +114,16 @@ impl Vocabulary {
     /// Returns a vocabulary of these tokens, in the order of their ids.
     ///
     /// # Errors
-    /// The same errors as [`Vocabulary::from_bytes`], and a token that does not fit a line of `vocab.txt`.
+    /// When a token does not fit a line of `vocab.txt`, or when [`Vocabulary::from_bytes`] fails.
     fn from_tokens(tokens: Vec<String>, path: &Path) -> Result<Self> {
         let read = Self::from_bytes((tokens.join("\n") + "\n").into_bytes(), path)?;
         match tokens.iter().zip(read.tokens()).find(|(token, line)| token != line) {
             None if tokens.len() == read.len() => Ok(read),
             other => {
                 let token = other.map(|(token, _)| token.clone()).unwrap_or_default();
-                Err(Error::data(format!("{token:?} begins or ends with white space or has a line break, which vocab.txt cannot store")).at(path))
+                let problem =
+                    "begins or ends with white space or has a line break, which vocab.txt cannot store";
+                Err(Error::data(format!("{token:?} {problem}")).at(path))
             }
         }
     }
@@ -129,14 +131,17 @@ impl Vocabulary {
     /// Returns the same vocabulary with added tokens.
     ///
     /// # Errors
-    /// A token that would be searched for in the text before it is split, or whose id belongs to another token.
+    /// When a token would be searched for in the text before it is split, or when its id belongs to another token or is
+    /// far above the others.
     pub(crate) fn with_added(self, added: &[AddedToken], path: &Path) -> Result<Self> {
         let mut tokens = self.tokens().to_vec();
         for AddedToken { id, content, special } in added {
             if !special && !SPECIAL.contains(&content.as_str()) {
-                return Err(Error::model(format!("{content:?} is an added token that is matched before the text is \
-                                                 split, which is not supported. Write it in place of an [unused...] \
-                                                 token of vocab.txt and remove it from the added tokens")).at(path));
+                return Err(Error::model(format!(
+                    "{content:?} is an added token that is matched before the text is split, which is not supported. \
+                     Write it in place of an [unused...] token of vocab.txt and remove it from the added tokens"
+                ))
+                .at(path));
             }
             if tokens.get(*id).is_some_and(|token| token == content) {
                 continue;

@@ -29,7 +29,7 @@ impl OverwriteArgs {
 /// Checks that an output folder is new or empty and can be written, before the work for it begins.
 ///
 /// # Errors
-/// When it has files, with `hint` as the remedy; when it cannot be read or written.
+/// When the folder has files, with `hint` as the remedy, or when it cannot be read or written.
 pub fn check_new_folder(path: &Path, hint: &'static str) -> anyhow::Result<()> {
     if !StagedFolder::new(&Disk, path).names()?.is_empty() {
         return Err(bert_training::output_exists(path, "other files", hint).into());

@@ -84,14 +84,8 @@ pub(super) fn connect(
     let mut timed = TimedStream::new(&master, end.saturating_duration_since(Instant::now()));
     timed.send(&hello).map_err(not_joined)?;
     let lost = |error: io::Error| {
-        Error::new(
-            Class::Later,
-            format!(
-                "cannot reach {}: {}",
-                address(config),
-                format!("rank 0 has left before all ranks had joined: {error}")
-            ),
-        )
+        let reason = format!("rank 0 has left before all ranks had joined: {error}");
+        Error::new(Class::Later, format!("cannot reach {}: {reason}", address(config)))
     };
     let members = match timed.receive().map_err(lost)? {
         Answer::Members(members) if members.len() == config.world_size => members,
@@ -182,26 +176,18 @@ fn reach_peer(
 ) -> Result<TcpStream, Error> {
     let rest = end.saturating_duration_since(Instant::now()).max(TURN);
     let unreachable = |reason: String| {
-        Error::new(
-            Class::Later,
-            format!(
-                "cannot reach {}: {reason}",
-                format!(
-                    "{} ({})",
-                    address.map_or_else(String::new, |a| a.to_string()),
-                    Member { rank, host: host.clone() }
-                )
-            ),
-        )
+        let address = address.map_or_else(String::new, |address| address.to_string());
+        let member = Member { rank, host: host.clone() };
+        Error::new(Class::Later, format!("cannot reach {address} ({member}): {reason}"))
     };
     let address = address.ok_or_else(|| unreachable("it has no address".into()))?;
     let stream =
         TcpStream::connect_timeout(&address, rest).map_err(|error| unreachable(error.to_string()))?;
     let mut timed = TimedStream::new(&stream, rest);
     timed.prove(&config.token).map_err(|error| unreachable(error.to_string()))?;
-    let Hello { rank, world_size, host, port } =
+    let hello =
         Hello { rank: config.rank, world_size: config.world_size, host: config.host.clone(), port: 0 };
-    timed.send(&Hello { rank, world_size, host, port }).map_err(|error| unreachable(error.to_string()))?;
+    timed.send(&hello).map_err(|error| unreachable(error.to_string()))?;
     Ok(stream)
 }
 

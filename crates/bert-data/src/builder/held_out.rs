@@ -11,7 +11,7 @@ use crate::error::{Class, Result};
 /// Builds the held-out data set of a training data set that is complete; `None` without `--hold-out`.
 ///
 /// # Errors
-/// As [`build`]; if no instance can be made of the held-out documents.
+/// As [`build`], and when no instance can be made of the held-out documents.
 pub fn build_held_out(
     config: &BuildConfig,
     training: &Manifest,
@@ -19,7 +19,10 @@ pub fn build_held_out(
 ) -> Result<Option<BuildOutcome>> {
     let (Some(held_out), Some(share)) = (config.held_out_config(), config.hold_out) else { return Ok(None) };
     let built = build(&held_out, progress).map_err(|error| match error.class() {
-        Class::Data if error.is_absent() => too_few(share, 0, training.report.documents),
+        // The text as a whole has no path.
+        Class::Data if error.is_absent() && error.path().is_none() => {
+            too_few(share, 0, training.report.documents)
+        }
         _ => error,
     });
     built.map(Some)

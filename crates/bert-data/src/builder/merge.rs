@@ -17,15 +17,14 @@ use crate::config::hold_out::held_out_folder;
 use crate::config::part::{Owner, Part, owner_of};
 use crate::dataset::manifest::{MANIFEST, Manifest, VOCABULARY};
 use crate::dataset::verify::{ShardProgress, each_shard};
-use crate::error::{Error, Result, other_part, parts_missing};
+use crate::error::{Error, Result, missing_option, other_part, parts_missing};
 
 /// Merges the parts in a folder into a data set and reports progress. Reads the shards on all threads of rayon's pool.
 /// Leaves a folder whose parts were already merged unchanged.
 ///
 /// # Errors
-/// When a folder contains no parts to merge, when parts of the build are missing or unfinished, when a file of a
-/// finished part is missing or damaged, when the parts differ or when something was lost or duplicated. The parts are
-/// then left unchanged.
+/// When there are no parts to merge, when parts are missing or unfinished, when a file of a part is missing or damaged,
+/// when the parts differ, or when a document or row was lost or duplicated. The parts are then left unchanged.
 pub fn merge(folder: &Path, progress: &mut dyn FnMut(ShardProgress)) -> Result<Manifest> {
     merge_with_scratch(folder, None, progress)
 }
@@ -48,7 +47,7 @@ pub fn merge_with_scratch(
     }
     if let Some(objects) = ObjectOutput::new(output, true) {
         let reason = "the parts of a build into an object store keep their receipts there";
-        let scratch = scratch.ok_or(Error::usage(format!("--scratch is required: {reason}")))?;
+        let scratch = scratch.ok_or_else(|| missing_option("scratch", reason))?;
         let manifest = merge_objects(&objects, &scratch, progress)?;
         if has_held_out(&manifest) {
             merge_with_scratch(&held_out_folder(output), Some(&scratch), progress)?;
@@ -204,10 +203,7 @@ fn find(folder: &StagedFolder<'_>) -> Result<MergeInput> {
         match owner_of(&name) {
             Some(Owner::Receipt(part)) => {
                 if parts.is_some_and(|parts| parts != part.count) {
-                    return Err(Error::data(format!(
-                        "part {} does not match the other parts: it has other --parts",
-                        part.index
-                    )));
+                    return Err(other_part(part.index, "--parts"));
                 }
                 parts = Some(part.count);
             }

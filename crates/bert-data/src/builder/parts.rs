@@ -186,7 +186,7 @@ fn all_valid(
 /// it to be finished for every other part too.
 ///
 /// # Errors
-/// Any error.
+/// As [`build_part`].
 pub fn tokenize_part(config: &BuildConfig, progress: &mut dyn FnMut(BuildProgress)) -> Result<PartText> {
     config.output()?;
     let config = &*with_limit(config)?;

@@ -43,8 +43,8 @@ impl BuildConfig {
     /// Checks every value that can be checked without reading a file.
     ///
     /// # Errors
-    /// When an option has an invalid value or when two options contradict each other,, naming the flag, its value and
-    /// what is accepted.
+    /// When an option is missing, has an invalid value or contradicts another one; the error names the flag and what is
+    /// accepted.
     pub fn check(&self) -> Result<()> {
         if self.segmenter == Segmenter::Chinese && !cfg!(feature = "chinese") {
             return conflict("segmenter", "this build", "it was built without the feature `chinese`");

@@ -135,7 +135,7 @@ pub struct BuildConfig {
     #[cfg_attr(feature = "cli", arg(long))]
     pub num_shards: Option<usize>,
 
-    /// Compute threads; 0 means one per core. The output does not depend on it.
+    /// Compute threads; 0 means one per core. The output does not depend on their number.
     #[cfg_attr(feature = "cli", arg(long, value_name = "N", default_value_t = BuildConfig::default().threads))]
     pub threads: usize,
 

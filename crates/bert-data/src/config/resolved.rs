@@ -129,13 +129,12 @@ impl ResolvedConfig {
     /// Checks that a build would accept these options; `path` is the manifest or receipt that contains them.
     ///
     /// # Errors
-    /// When a build would reject the options in a manifest, and an error for options that the loader decides.
+    /// When a build would reject the options, or when options that the loader decides contradict the layout.
     pub(crate) fn check(&self, path: &Path) -> Result<()> {
         let options =
             self.options().map_err(|source| Error::data("not a valid manifest").because(source).at(path))?;
-        let rejected = |problem| {
-            Error::data("its options are not valid for a build").because(Box::new(problem)).at(path)
-        };
+        let rejected =
+            |problem| Error::data("its options are not valid for a build").because(problem).at(path);
         options.check_options().map_err(rejected)?;
         if self.layout == Layout::Documents && (self.masking, self.dupe_factor) != (Masking::Dynamic, 1) {
             return Err(Error::data("masking or dupe_factor contradicts the other values").at(path));

@@ -108,7 +108,7 @@ impl DocumentGroups {
 /// Reads all documents of a data set into memory.
 ///
 /// # Errors
-/// As [`DocumentGroups::read`]; if the counts differ from the manifest.
+/// As [`DocumentGroups::read`], and if the counts differ from the manifest.
 pub fn read_all_documents(data: &DataSet) -> Result<Bucket> {
     let mut groups = DocumentGroups::new(data);
     let all = groups.read(0..groups.len())?;

@@ -99,8 +99,7 @@ impl BuildConfig {
     /// Missing keys get their defaults; unknown keys are rejected.
     ///
     /// # Errors
-    /// When a file cannot be read or written or when a configuration file is not valid JSON or TOML of the expected
-    /// form.
+    /// When the file cannot be read, or when it is not valid JSON of the expected form.
     pub fn read(path: &Path) -> Result<Self> {
         let manifest = path.join(MANIFEST);
         let path = if path.is_dir() { manifest.as_path() } else { path };
@@ -172,8 +171,8 @@ impl Manifest {
     /// Reads and checks the manifest of a data folder; reads no other file.
     ///
     /// # Errors
-    /// When a manifest, the receipt of a part, or a file named in one of them is missing or damaged or when a file
-    /// cannot be read or written.
+    /// When the manifest is missing or cannot be read, when it is damaged or has another format version, or when its
+    /// values contradict each other.
     pub fn read(folder: &Path) -> Result<Self> {
         let path = Self::path(folder);
         let bytes = match read_limited(&path, MAX_BYTES) {
@@ -243,7 +242,8 @@ impl Manifest {
     /// shard.
     ///
     /// # Errors
-    /// The first difference; names the file, the found and the expected value.
+    /// When a file is missing, cannot be read or differs from the manifest; the error names the file, and for a
+    /// difference the found and the expected value.
     pub(crate) fn check_files(&self, folder: &Path) -> Result<()> {
         self.check_vocabulary(folder)?;
         self.check_sizes(folder)

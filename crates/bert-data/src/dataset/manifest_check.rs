@@ -37,7 +37,8 @@ impl Manifest {
     /// Checks names, options and counts; reads no other file. Errors name `path`.
     ///
     /// # Errors
-    /// [`Error`]: the first contradiction.
+    /// When a name or a value is invalid, or when two values contradict each other; the error describes the first
+    /// problem.
     pub(crate) fn check(&self, path: &Path) -> Result<()> {
         self.check_names(path)?;
         self.config.check(path)?;

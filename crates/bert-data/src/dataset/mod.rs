@@ -101,7 +101,7 @@ impl DataSet {
     /// Checks that every shard exists, before any work is done with the data set. Objects are not checked.
     ///
     /// # Errors
-    /// When a file cannot be read or written, naming the first missing shard.
+    /// When a shard is missing or cannot be accessed; the error names the first one.
     pub fn check_shards_exist(&self) -> Result<()> {
         for shard in 0..self.manifest.shards.len() {
             let path = self.shard_path(shard);
@@ -133,8 +133,8 @@ impl DataSet {
     /// Opens a shard of instances. The caller must compare the digest ([`DataSet::check_shard`]).
     ///
     /// # Errors
-    /// When a shard is damaged or cannot be written or when a file cannot be read or written; if the number of rows
-    /// differs from the manifest.
+    /// When the shard cannot be read, when it is damaged, or when its columns or its number of rows differ from the
+    /// manifest.
     pub fn open_rows(&self, shard: usize) -> Result<ShardFile> {
         self.open_shard(shard, &row_schema(self.manifest.config.columns, self.manifest.has_marks()))
     }
@@ -142,7 +142,7 @@ impl DataSet {
     /// Reads and checks the rows of some row groups of a shard opened by [`DataSet::open_rows`], in the given order.
     ///
     /// # Errors
-    /// When a shard is damaged or cannot be written or when a file cannot be read or written.
+    /// When the row groups cannot be read, when they are damaged, or when a row does not fit the manifest.
     pub fn read_groups(&self, file: &ShardFile, groups: &[usize]) -> Result<ShardRows> {
         let mut all = ShardRows::default();
         let config = &self.manifest.config;
@@ -176,7 +176,8 @@ impl DataSet {
     /// contents are compared during the download.
     ///
     /// # Errors
-    /// The first difference; names the file, the found and the expected value.
+    /// When the shard is missing, cannot be read or differs from the manifest; the error names the file, and for a
+    /// difference the found and the expected value.
     ///
     /// # Panics
     /// If the shard does not exist.

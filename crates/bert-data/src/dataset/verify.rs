@@ -1,10 +1,11 @@
 //! Checks that a finished data folder matches the committed data set.
 //!
-//! [`verify`] checks that every file exists, the sizes of the shards, and the digest of the vocabulary. With `deep` it
-//! also checks the digests of the shards and every row. If all shards are intact, it recounts their rows and compares
-//! the sums with the recorded invariants and the report. The counts of the manifest are thereby checked against the
-//! Parquet files, independently of the builder. If documents are stored, it regenerates the instances of pass 0. Counts
-//! of the original text (lines, `[UNK]`, truncated sentences, omitted tokens) cannot be recounted.
+//! [`verify`] checks that every file exists, that the shards have the recorded sizes, and that the vocabulary has the
+//! recorded digest. With `deep` it also checks the digests of the shards and every row. If all shards are intact, it
+//! recounts their rows and compares the sums with the recorded invariants and the report. The counts of the manifest are
+//! thereby checked against the Parquet files, independently of the builder. If documents are stored, it regenerates the
+//! instances of pass 0. Counts of the original text (lines, `[UNK]`, truncated sentences, omitted tokens) cannot be
+//! recounted.
 
 use std::fmt;
 use std::path::Path;

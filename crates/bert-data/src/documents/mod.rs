@@ -279,8 +279,8 @@ impl DocumentsBuilder {
     /// Appends a sentence with at least one token.
     ///
     /// # Errors
-    /// Write errors, if the corpus is on disk; when a document has more tokens than 32 bits can count, in reference
-    /// mode, which cannot split it.
+    /// When the corpus is on disk and cannot be written, or when a document has more tokens than 32 bits can count, in
+    /// reference mode, which cannot split it.
     pub(crate) fn push_sentence(&mut self, ids: &[u32]) -> Result<()> {
         self.packed.clear();
         self.documents.width.put(ids, &mut self.packed);

@@ -42,7 +42,7 @@ pub(crate) fn too_few(share: impl Display, held_out: u64, documents: u64) -> Err
 /// find the documents with the smallest draws.
 ///
 /// # Errors
-/// The errors of reading the text; when more than half of the documents would be held out.
+/// When an option is invalid, when the text cannot be read, or when more than half of the documents would be held out.
 pub(crate) fn with_limit(config: &BuildConfig) -> Result<Cow<'_, BuildConfig>> {
     let open = config.hold_out.and_then(|share| Some((share, share.open_number()?)));
     let Some((share, number)) = open else { return Ok(Cow::Borrowed(config)) };

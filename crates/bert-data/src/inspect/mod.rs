@@ -106,7 +106,7 @@ impl fmt::Display for Inspection {
 /// Returns one row of a data folder as text, numbered across all shards.
 ///
 /// # Errors
-/// As [`DataSet::open`] and [`StoredRows::row`]; when the requested instance does not exist.
+/// As [`DataSet::open`] and [`StoredRows::row`], and when the requested instance does not exist.
 pub fn inspect_instance(folder: &Path, index: u64) -> Result<String> {
     let data = &DataSet::open(folder)?;
     let manifest = data.manifest();

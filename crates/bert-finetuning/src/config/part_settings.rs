@@ -17,7 +17,7 @@ impl FinetuneConfig {
     /// Returns the adapter with its defaults filled in, or `None` if the whole model or only the head is trained.
     ///
     /// # Errors
-    /// When the value of an option is invalid, naming a flag that conflicts with the others.
+    /// When a flag has an invalid value or conflicts with the others; the error names the flag.
     pub(crate) fn adapter_config(&self) -> Result<Option<AdapterConfig>, Error> {
         let adapters = &self.adapters;
         let lora = adapters.adapter == Some(AdapterKind::Lora);
@@ -79,7 +79,7 @@ impl FinetuneConfig {
     /// for other tasks.
     ///
     /// # Errors
-    /// When the value of an option is invalid, naming a flag that is wrong or belongs to another task.
+    /// When a flag has an invalid value or belongs to another task; the error names the flag.
     pub(crate) fn question_settings(&self) -> Result<Option<(WindowSettings, AnswerSettings)>, Error> {
         let spec = self.task.spec();
         let SquadArgs { doc_stride, max_query_length, n_best_size, max_answer_length, .. } = self.squad;

@@ -36,7 +36,7 @@ impl FinetuneConfig {
     /// cell by cell.
     ///
     /// # Errors
-    /// When the value of an option is invalid, naming the flag.
+    /// When the value of an option is invalid; the error names the flag.
     pub fn resolve(&self) -> Result<Resolved, Error> {
         self.resolve_with(&TuningDefaults::published(self), None)
     }

@@ -95,11 +95,12 @@ impl<'a, S> Sets<'a, S> {
         Ok(Self { to_predict, is_sample, notes, ..sets })
     }
 
-    /// Divides the examples of train, compares them with the sets that are scored, and converts all to sets.
+    /// Splits the examples of train, looks for texts that they share with the sets that are scored, and converts the examples
+    /// of each part to a set.
     ///
     /// # Errors
-    /// When the options hold out all examples, or none, when a set is part of the training file, and when test is
-    /// part of dev.
+    /// When the options hold out all examples or none, when a set is part of the training file, or when test is part of
+    /// dev.
     pub(crate) fn new<T: Texts>(
         setup: Setup<'a>,
         train: Vec<T>,

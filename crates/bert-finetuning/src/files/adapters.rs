@@ -88,7 +88,7 @@ fn save_fused(
 /// Records in an adapter's folder which encoder it was trained on.
 fn write_encoder_record(output: &OutputFolder, folder: &str, encoder: &Path) -> Result<(), Error> {
     let written = output.sink(folder)(ENCODER, &encoder_record(encoder)?);
-    written.map_err(|source| Error::io("read", Path::new(ENCODER))(source))
+    written.map_err(Error::io("write", Path::new(ENCODER)))
 }
 
 /// Measures the attention over the adapters on the examples; `model` must be without autodiff.

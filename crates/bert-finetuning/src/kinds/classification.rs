@@ -51,7 +51,7 @@ impl<'a, M> Classification<'a, M> {
     /// Takes examples in memory, or reads the task's files.
     ///
     /// # Errors
-    /// The errors of [`Sets::new`]; otherwise as [`Self::read`].
+    /// As [`Sets::new`] for examples in memory, else as [`Self::read`].
     pub(crate) fn open(setup: Setup<'a>, rows: Option<RowExamples>) -> Result<Self, Error> {
         let Some(RowExamples { train, dev }) = rows else { return Self::read(setup) };
         let set = |examples| LabelledExamples::new(examples, setup);

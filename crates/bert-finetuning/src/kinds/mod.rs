@@ -189,7 +189,7 @@ pub(crate) trait FinetuneTask {
         if self.has(Part::HeldOut) { Part::HeldOut } else { Part::Dev }
     }
 
-    /// Returns the answers of a model without autodiff to a part, and their scores.
+    /// Answers a part with a model without autodiff; returns the answers and their scores.
     fn answer_and_score(
         &self,
         model: &Self::Model,

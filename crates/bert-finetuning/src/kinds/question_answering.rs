@@ -36,8 +36,7 @@ impl<'a> QuestionAnswering<'a> {
     /// Reads the task's files.
     ///
     /// # Errors
-    /// When a file is missing or invalid; [`TaskProblem::Unanswerable`] for a question without an answer in version
-    /// 1.1.
+    /// When a file is missing or invalid, or when a question has no answer in version 1.1.
     pub(crate) fn read(setup: Setup<'a>) -> Result<Self, Error> {
         let version_2 = setup.config.task.spec().kind == Kind::Spans { version_2: true };
         let (windows, answers) = setup.config.question_settings()?.expect("a task of questions");

@@ -37,8 +37,7 @@ impl<'a> TokenClassification<'a> {
     /// Reads the task's files.
     ///
     /// # Errors
-    /// When a file is missing or invalid, with the line; [`TaskProblem::UnknownTag`] for a tag that does not occur in
-    /// the training file.
+    /// When a file is missing or invalid, or when a tag does not occur in the training file; the error names the line.
     pub(crate) fn read(setup: Setup<'a>) -> Result<Self, Error> {
         let mut names = Vec::new();
         let read = |path: &Path, labels, purpose| {

@@ -179,8 +179,8 @@ impl<T: FinetuneTask> GridSearch<'_, T> {
     /// Trains `model` from the seed of `saved` with the cell's settings, or continues from `saved`, and scores it.
     ///
     /// # Errors
-    /// When the loss or gradient is not finite, when a stop is requested after a checkpoint when a stop was
-    /// requested, and errors of writing one.
+    /// When the loss or gradient is not finite, when a file cannot be read or written, or when a stop is requested;
+    /// before a stop, a checkpoint is written.
     fn train_seed(
         &self,
         number: usize,

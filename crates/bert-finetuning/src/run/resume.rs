@@ -115,8 +115,7 @@ impl<'a> SavedRuns<'a> {
     /// Opens the saved runs in a locked output folder. With `resume`, existing runs are kept.
     ///
     /// # Errors
-    /// When the existing runs have another identity; an error without `resume` when a seed has finished or has a
-    /// checkpoint.
+    /// When the existing runs have another identity, or, without `resume`, when a run has finished or has a checkpoint.
     pub(crate) fn open(
         output: StagedFolder<'a>,
         resume: bool,

@@ -37,7 +37,7 @@ pub(super) struct Client<'a> {
 pub(super) enum Failure {
     /// Another attempt may succeed, after a time that the server may state.
     Temporary { url: String, reason: String, wait: Option<Duration> },
-    /// Another attempt has the same end.
+    /// Another attempt would fail in the same way.
     Final(Error),
 }
 
@@ -133,7 +133,7 @@ impl<'a> Client<'a> {
         Ok((answer.url, answer.headers, serde_json::from_slice(&text).unwrap_or_default()))
     }
 
-    /// Returns the address of the descriptions of the repository.
+    /// Returns the URL of the repository in the API of the Hub.
     pub(super) fn api(&self) -> String {
         let kind = if self.name.is_data { "datasets" } else { "models" };
         format!("{}/api/{kind}/{}", self.settings.endpoint, self.name.id)

@@ -55,7 +55,7 @@ impl PrecisionChoice {
     /// Rejects bf16 where it cannot be faster than f32.
     ///
     /// # Errors
-    /// When the value of an option is invalid that names the flag.
+    /// When bf16 cannot be faster than f32; the error names the flag. When the device cannot be opened.
     pub fn check(self, device: DeviceName, kernels: KernelChoice) -> Result<(), Error> {
         let available = match (self, device) {
             (Self::Bf16, DeviceName::Wgpu(_)) => has_bf16(&device.open()?),

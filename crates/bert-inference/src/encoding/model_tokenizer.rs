@@ -91,7 +91,8 @@ impl ModelTokenizer {
     /// the vocabulary's. A `pad_token_id` of 0 passes: it is also the default of `transformers`, and padding is masked.
     ///
     /// # Errors
-    /// When the inputs do not match.
+    /// When the model lacks embeddings of some tokens, or when its configuration has other ids of special tokens; the
+    /// error lists the differences.
     pub fn check_fits(&self, model: &BertConfig) -> Result<(), Error> {
         let known = model.vocab_size;
         let size = self.vocabulary.len();
@@ -137,7 +138,7 @@ impl ModelTokenizer {
 /// Checks that a model has a second segment if inputs are pairs of texts.
 ///
 /// # Errors
-/// When the inputs do not match.
+/// When the inputs are pairs and the model has one segment.
 pub fn check_segments(model: &BertConfig, has_pairs: bool) -> Result<(), Error> {
     if has_pairs && model.type_vocab_size < 2 {
         let difference = "the model has one segment (type_vocab_size 1), but pairs of texts need two";

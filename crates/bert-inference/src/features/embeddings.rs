@@ -166,7 +166,7 @@ impl Embeddings {
     /// Writes the vectors in the format of TensorBoard's projector: one line of tab-separated numbers for each.
     ///
     /// # Errors
-    /// Those of writing.
+    /// When the vectors cannot be written.
     pub fn write_vectors(&self, out: &mut dyn Write) -> std::io::Result<()> {
         self.vectors.chunks(self.dimensions).try_for_each(|row| {
             let numbers: Vec<String> = row.iter().map(f32::to_string).collect();
@@ -177,7 +177,7 @@ impl Embeddings {
     /// Writes the labels, one in a line, for TensorBoard's projector.
     ///
     /// # Errors
-    /// Those of writing.
+    /// When the labels cannot be written.
     pub fn write_labels(&self, out: &mut dyn Write) -> std::io::Result<()> {
         self.labels.iter().try_for_each(|label| writeln!(out, "{}", label.replace(['\t', '\n'], " ")))
     }

@@ -83,7 +83,7 @@ impl NeighbourSearch {
     /// Returns the `count` candidates nearest to a query. A word is not its own neighbour.
     ///
     /// # Errors
-    /// An error for a query without a known word piece.
+    /// When the pieces of the vocabulary cannot spell the query, or when the device fails.
     pub fn nearest(&self, query: &str, count: usize) -> Result<Neighbours, Error> {
         let Query { vector, pieces, own } = self.encode(query)?;
         let label = |at: usize| &self.candidates.labels[at];

@@ -18,7 +18,7 @@ pub fn read_json(path: &Path) -> Result<Value, Error> {
 /// Reads a record from a JSON file.
 ///
 /// # Errors
-/// When the file cannot be read; an error with its path and the field when it is corrupt.
+/// When the file cannot be read, or when it is damaged; the error then names the field.
 pub fn read_record<T: DeserializeOwned>(path: &Path) -> Result<T, Error> {
     serde_json::from_value(read_json(path)?).map_err(|error| damaged(path, error))
 }

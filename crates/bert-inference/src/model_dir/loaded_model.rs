@@ -55,8 +55,8 @@ impl<M: Architecture> LoadedModel<M> {
 /// random. The maximum length of `options` is not read.
 ///
 /// # Errors
-/// As [`ModelFiles::open`]; when the weights cannot be read or do not match the configuration; when an encoder is given for a
-/// model that has one.
+/// As [`ModelFiles::open`]; when the weights cannot be read or do not match the configuration, or when an encoder is
+/// given for a model that has one.
 pub fn load_encoder(
     folder: &Path,
     options: ModelOptions<'_>,
@@ -164,7 +164,7 @@ pub(crate) fn check_encoder(folder: &Path, encoder: Option<&Path>) -> Result<(),
 /// Loads the model of an adapter's folder; the encoder is `encoder`, else the one that the folder names.
 ///
 /// # Errors
-/// When the encoder is missing; when either cannot be read, or they do not fit.
+/// When the encoder is missing, when one of the two folders cannot be read, or when they do not fit.
 pub(crate) fn load_adapted(
     folder: &Path,
     encoder: Option<&Path>,
@@ -215,8 +215,8 @@ impl AdapterBase<'_> {
     /// classifier's weights come from the encoder unless the adapter has its own.
     ///
     /// # Errors
-    /// When neither has a classifier, or the encoder has no pooler; when the encoder of an adapter is missing or not
-    /// recorded and when the encoder's weights differ from the weights that the adapter was trained on.
+    /// When neither has a classifier, when the encoder has no pooler, when the encoder is missing or not recorded, when
+    /// its weights differ from those that the adapter was trained on, or when a file cannot be read.
     fn load(
         self,
         compute: impl FnOnce(&ModelDescription) -> Result<Compute, Error>,

@@ -20,9 +20,9 @@ impl MemoryModel {
     /// Writes the files of a model folder, given by their names, such as `config.json` or `1_Pooling/config.json`.
     ///
     /// # Errors
-    /// An error for a name that leads out of the folder; when a file cannot be written.
+    /// When a name leads out of the folder, or when a file cannot be written.
     pub fn new<'a>(files: impl IntoIterator<Item = (&'a str, &'a [u8])>) -> Result<Self, Error> {
-        let folder = TempDir::new().map_err(|error| Error::io("read", &std::env::temp_dir())(error))?;
+        let folder = TempDir::new().map_err(Error::io("write to", &std::env::temp_dir()))?;
         for (name, bytes) in files {
             let is_inside = |part: Component<'_>| matches!(part, Component::Normal(_));
             if name.is_empty() || !Path::new(name).components().all(is_inside) {
@@ -33,7 +33,7 @@ impl MemoryModel {
             let parent = path.parent().expect("a file in the folder");
             fs::create_dir_all(parent)
                 .and_then(|()| fs::write(&path, bytes))
-                .map_err(Error::io("read", &path))?;
+                .map_err(Error::io("write", &path))?;
         }
         Ok(Self { folder })
     }

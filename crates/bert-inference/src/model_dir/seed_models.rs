@@ -24,7 +24,7 @@ pub fn seed_folder(seed: u64) -> String {
 /// Returns the models of all seeds in the output folder of a finished fine-tuning, in the order of the seeds.
 ///
 /// # Errors
-/// When a folder does not exist; when the folder has none; when it cannot be read.
+/// When the folder does not exist, when it has no models of seeds, or when it cannot be read.
 pub fn seed_models(output: &Path) -> Result<Vec<SeedModel>, Error> {
     if !output.exists() {
         return Err(Error::model("this folder does not exist").at(output));

@@ -115,8 +115,9 @@ impl Classifier {
     /// of [`ModelDescription::encoding_length`].
     ///
     /// # Errors
-    /// When the folder has no classifier, when the encoder of an adapter is missing or not recorded, when the model
-    /// has too few positions; when the folder cannot be read.
+    /// When the folder cannot be read or has no classifier, when the encoder of an adapter is missing or not recorded,
+    /// when an encoder is given for a model that has one, or when the model has fewer positions than `options` asks
+    /// for.
     pub fn open(folder: &Path, options: ModelOptions<'_>) -> Result<Self, Error> {
         let device = options.device.open()?;
         let encoder = options.encoder;
@@ -139,7 +140,8 @@ impl Classifier {
     /// segment.
     ///
     /// # Errors
-    /// When it fails with the line; when the inputs do not match.
+    /// When an example has another form than the training examples; the error names the line. When an example is a pair
+    /// and the model has one segment.
     pub(crate) fn check_forms(&self, path: &Path, examples: &[Example]) -> Result<(), Error> {
         let check = |example: &Example| {
             let checked = self.description.check_form(example);
@@ -152,7 +154,7 @@ impl Classifier {
     /// Returns the answers to texts, in order.
     ///
     /// # Errors
-    /// An error for a pair if the model has one segment; when the device fails.
+    /// When an example is a pair and the model has one segment, or when the device fails.
     pub fn answer(&self, examples: &[Example]) -> Result<Vec<Answer>, Error> {
         check_segments(&self.config, examples.iter().any(|example| example.text_b.is_some()))?;
         self.answer_features(&self.encode(examples))

@@ -49,7 +49,7 @@ impl Predictor {
     /// Opens a model folder; see [`Classifier::open`] for an adapter's encoder and for the length.
     ///
     /// # Errors
-    /// When the folder has no head for texts; when it cannot be read.
+    /// When the folder cannot be read or has no head for texts.
     pub fn open(folder: &Path, options: ModelOptions<'_>) -> Result<Self, Error> {
         Ok(Self { heads: vec![Head::open(folder, options)?] })
     }
@@ -94,7 +94,7 @@ impl Predictor {
     /// Returns the answers to examples, in order, and counts the texts that are cut.
     ///
     /// # Errors
-    /// An error for an example that does not fit the head.
+    /// When an example does not fit the head; the error names the line. When the device fails.
     fn answer(
         &self,
         path: &Path,
@@ -188,7 +188,8 @@ pub struct Predictions {
 /// with tags counts in words.
 ///
 /// # Errors
-/// Invalid input, with its line, after the answers to earlier windows were written; [`results_not_written`].
+/// When the input is invalid; the error names the line, and the answers to earlier windows have been written. When the
+/// device fails, or when the results cannot be written.
 pub fn predict(
     predictor: &Predictor,
     texts: &dyn TextSource,
@@ -205,7 +206,8 @@ pub fn predict(
 /// text is a pair.
 ///
 /// # Errors
-/// [`Error`] for a text that does not fit the head, with its number; [`results_not_written`].
+/// When a text does not fit the head; the error names its number. When the device fails, or when the results cannot be
+/// written.
 pub fn predict_texts<'a>(
     predictor: &Predictor,
     texts: impl IntoIterator<Item = InputText<'a>>,

@@ -79,7 +79,7 @@ impl Tagger {
     /// Returns the tags of texts.
     ///
     /// # Errors
-    /// An error for a pair, with `path` and its line; when the device fails.
+    /// When an example is a pair; the error names `path` and the line. When the device fails.
     pub fn answer(&self, path: &Path, examples: &[Example]) -> Result<Vec<TaggedText>, Error> {
         if let Some(pair) = examples.iter().find(|example| example.text_b.is_some()) {
             let text = "\"text_b\" is a second text, expected one text, whose words are tagged";

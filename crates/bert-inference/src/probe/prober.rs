@@ -148,7 +148,7 @@ impl Prober {
     /// Applies all replacements to the texts of a source.
     ///
     /// # Errors
-    /// As [`Self::text`], and invalid input with its line.
+    /// As [`Self::text`], or when the input is invalid; the error then names the line.
     pub fn source(&self, texts: &dyn TextSource, replacements: &[Replacement]) -> Result<Vec<Probe>, Error> {
         let trained = match &self.head {
             Head::Class(classifier) => classifier.description.task.clone(),
@@ -181,7 +181,7 @@ impl Prober {
     /// Checks that the model has a masked-LM head, which instances of a data folder need.
     ///
     /// # Errors
-    /// An error for a classifier.
+    /// When the model is a classifier.
     pub fn require_masks(&self) -> Result<(), Error> {
         if let Head::Class(_) = self.head {
             let reason = "the instances of a data folder have masks, but this model is a classifier; give texts with \

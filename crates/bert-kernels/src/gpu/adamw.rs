@@ -17,7 +17,7 @@ use crate::arguments::{AdamW, Kernels, Pass, State};
 /// Vectors that a cube updates.
 const BLOCK: usize = 4 * UNITS as usize;
 
-/// Updates that wait for a common launch. Their tensors have the new values for all work after the queue is dropped.
+/// Updates that wait for a common launch. Dropping the queue launches them; later operations read the new values.
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
     groups: Vec<Group>,

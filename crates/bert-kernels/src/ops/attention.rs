@@ -421,7 +421,8 @@ vectorized! {
         for (p, gradient) in probabilities.chunks_exact(seq).zip(gradient.chunks_exact_mut(seq)) {
             let mean = dot(p, gradient);
             gradient.iter_mut().for_each(|gradient| *gradient -= mean);
-            // Rounding errors of the mean would add up over the rows in the gradient of the keys' bias, which is zero.
+            // Subtract the mean of the rest too: its rounding errors would add up over the rows in the gradient of the keys' bias,
+            // which is zero in exact arithmetic.
             let rest = dot(p, gradient);
             for (p, gradient) in p.iter().zip(gradient) {
                 *gradient = p * (*gradient - rest) * scale;

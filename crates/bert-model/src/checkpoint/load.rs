@@ -54,9 +54,9 @@ impl LoadPolicy {
 /// [`LoadPolicy::FreshHeads`], a copy that differs is reported as unexpected.
 ///
 /// # Errors
-/// When the tensors do not match the model with every tensor that is misshapen, or missing or unexpected and not
-/// accepted by the policy; when a second copy of a tied tensor differs from the first; when two names in the file
-/// refer to one parameter.
+/// When a tensor is misshapen, or missing or unexpected and not accepted by the policy; the error names every such
+/// tensor. When a copy of a tied tensor differs from the original, or when two names in the file refer to one
+/// parameter.
 pub fn load_named_tensors<M: Module>(
     model: M,
     tensors: NamedTensors,

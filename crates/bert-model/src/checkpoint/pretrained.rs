@@ -44,15 +44,11 @@ pub fn find_config(dir: &Path) -> Option<PathBuf> {
 /// Reads the `config.json` or `bert_config.json` of a folder.
 ///
 /// # Errors
-/// When a file that every checkpoint folder needs is missing; otherwise as [`BertConfig::read`].
+/// When the folder has neither file; otherwise as [`BertConfig::read`].
 pub fn read_pretrained_config(dir: &Path) -> Result<BertConfig, Error> {
     match find_config(dir) {
         Some(path) if path.is_file() => BertConfig::read(path),
-        _ => Err(Error::model(format!(
-            "no config.json in this folder{}; give a folder that `save_pretrained` or a run wrote",
-            if "config.json" == "model.safetensors" { ", nor weights of PyTorch or TensorFlow" } else { "" }
-        ))
-        .at(dir)),
+        _ => Err(missing_file(dir, "config.json")),
     }
 }
 
@@ -67,8 +63,8 @@ pub fn read_pretrained_tensors(dir: &Path) -> Result<NamedTensors, Error> {
 /// Finds the weights of a folder.
 ///
 /// # Errors
-/// If there are none: an error for weights of another framework, an error for an adapter, else when a file that every
-/// checkpoint folder needs is missing. Otherwise as [`WeightsFiles::find`].
+/// When the folder has no weights; the error says if it has weights of another framework or an adapter. Otherwise as
+/// [`WeightsFiles::find`].
 pub fn find_weights(dir: &Path) -> Result<WeightsFiles, Error> {
     if let Some(files) = WeightsFiles::find(dir)? {
         return Ok(files);
@@ -81,8 +77,7 @@ pub fn find_weights(dir: &Path) -> Result<WeightsFiles, Error> {
 /// Rejects a file where a model folder is expected. Accepts any path that is not a file.
 ///
 /// # Errors
-/// When the only weights in the folder are in this file of another framework, when a file was given where a model's
-/// folder is expected.
+/// When the path is a file; the error says if it is one of another framework.
 pub fn reject_weights_file(path: &Path) -> Result<(), Error> {
     if !path.is_file() {
         return Ok(());

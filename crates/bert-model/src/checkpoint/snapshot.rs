@@ -125,7 +125,7 @@ impl Snapshot {
     /// Checks that no tensor contains NaN or infinity.
     ///
     /// # Errors
-    /// When a parameter of the model to be saved is NaN or infinite.
+    /// When a value is NaN or infinite; the error names the parameter.
     pub fn check_finite(&self) -> Result<(), Error> {
         for tensor in &self.tensors {
             if let Some(value) = tensor.row_by_row().into_iter().find(|value| !value.is_finite()) {

@@ -15,9 +15,9 @@
 //! ```
 //!
 //! A key is the first `shared` bytes of the key before it, and the suffix of `unshared` bytes. Keys are in ascending
-//! order. An entry of the index block has the handle of a data block as its value. Restarts are entries with a whole
-//! key, for a binary search; this reader reads all entries in order and needs only their number. A checksum `c` is
-//! stored as `((c >> 15) | (c << 17)) + 0xa282ead8`.
+//! order. An entry of the index block has the handle of a data block as its value. A restart is the offset of an
+//! entry with a whole key, for a binary search; this reader reads all entries in order and needs only the number of
+//! restarts. A checksum `c` is stored as `((c >> 15) | (c << 17)) + 0xa282ead8`.
 
 /// Maximum length of a file in bytes: fifty times the index of BERT-large with the optimizer's variables.
 pub(crate) const MAX_TABLE_BYTES: u64 = 4 << 20;

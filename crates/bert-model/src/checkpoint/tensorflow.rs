@@ -41,9 +41,9 @@ pub(crate) fn data_files(prefix: &Path) -> Result<Vec<PathBuf>, Error> {
 /// Reads the weights with the common prefix `prefix`, converted to f32.
 ///
 /// # Errors
-/// When a file cannot be read or written; an error for a damaged file; an error for a checkpoint of TensorFlow 2's
-/// object form or with partitioned variables; when a tensor's element type is not a float; when a tensor of a
-/// checkpoint holds NaN or infinity.
+/// When a file cannot be read, when the checkpoint is damaged, when it has TensorFlow 2's object form or partitioned
+/// variables, when two names in it refer to one parameter, or when a tensor has elements other than floats or holds NaN
+/// or infinity.
 pub fn read_tensorflow(prefix: &Path) -> Result<NamedTensors, Error> {
     let index = Index::read(prefix)?;
     let mut files = Vec::new();

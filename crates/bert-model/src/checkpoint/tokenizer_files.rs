@@ -85,9 +85,10 @@ impl FolderTokenizer<'_> {
 
     fn id(&self, token: &'static str) -> Result<usize, Error> {
         let place = self.words.iter().position(|word| word == token);
-        place.ok_or(Error::data(format!(
-            "the vocabulary has no {token}, which BERT needs; use a WordPiece vocabulary of BERT"
-        )))
+        place.ok_or_else(|| {
+            let advice = "use a WordPiece vocabulary of BERT";
+            Error::data(format!("the vocabulary has no {token}, which BERT needs; {advice}"))
+        })
     }
 
     fn tokenizer_config(&self) -> Value {

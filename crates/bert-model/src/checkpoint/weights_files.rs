@@ -65,7 +65,7 @@ impl WeightsFiles {
     /// file `checkpoint` that names one of them.
     ///
     /// # Errors
-    /// An error for several TensorFlow checkpoints.
+    /// When the folder has several TensorFlow checkpoints, and no file `checkpoint` that names one of them.
     pub fn find(dir: &Path) -> Result<Option<Self>, Error> {
         let named = FILES.map(|(name, form)| Self { form, path: dir.join(name) });
         if let Some(found) = named.into_iter().find(|found| found.path.is_file()) {
@@ -122,9 +122,8 @@ impl WeightsFiles {
     /// Reads all tensors, converted to f32.
     ///
     /// # Errors
-    /// When a file cannot be read or written; when a weights file is truncated or inconsistent and an error for
-    /// damaged files; when a weights file is intact, but contains something that this crate does not read, when a
-    /// tensor's element type is not a float, when a tensor of a checkpoint holds NaN or infinity.
+    /// When a file cannot be read, when it is damaged or contains something that this crate does not read, when two
+    /// names in it refer to one parameter, or when a tensor has elements other than floats or holds NaN or infinity.
     pub fn read(&self) -> Result<NamedTensors, Error> {
         match self.form {
             WeightsForm::Safetensors => read_safetensors(&self.path),

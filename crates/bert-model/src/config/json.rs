@@ -24,8 +24,8 @@ impl BertConfig {
     /// Reads a `config.json`.
     ///
     /// # Errors
-    /// When a file cannot be read or written, when a JSON file is not JSON, or not an object, or when a key of
-    /// `config.json` is invalid with the key.
+    /// When the file cannot be read, when it is not a JSON object, or when a key is missing or invalid; the error names
+    /// the key.
     pub fn read(path: impl AsRef<Path>) -> Result<Self, Error> {
         Self::from_json(read_object(path.as_ref())?)
     }
@@ -47,7 +47,7 @@ impl BertConfig {
     /// Parses the object of a `config.json`. The five sizes are required; everything else defaults to BERT's values.
     ///
     /// # Errors
-    /// When a key of `config.json` is invalid with the key.
+    /// When a key is missing or invalid; the error names the key.
     pub fn from_json(mut json: Map<String, Value>) -> Result<Self, Error> {
         reject_other_models(&json)?;
         let json = &mut json;

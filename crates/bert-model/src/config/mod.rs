@@ -188,7 +188,7 @@ impl BertConfig {
     /// Checks that the sizes form a valid model.
     ///
     /// # Errors
-    /// When a key of `config.json` is invalid with the key.
+    /// When a value is invalid; the error names the key of `config.json`.
     pub fn validate(&self) -> Result<(), Error> {
         let sizes = [
             ("vocab_size", self.vocab_size),

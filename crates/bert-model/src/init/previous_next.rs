@@ -34,7 +34,8 @@ const MIN_POSITION_WIDTH: usize = 6;
 /// The token offsets that the first heads attend to.
 const OFFSETS: [i64; 4] = [-1, 1, -2, 2];
 
-/// Number of dimensions after the positions that are zero in word embeddings: the marks of the segment and of `[CLS]`.
+/// Number of dimensions that follow the dimensions of the positions and are zero in word embeddings: the marks of the
+/// segment and of `[CLS]`.
 pub(super) const MARKS: usize = 2;
 
 pub(super) const FIRST_LAYER: &str = "bert.encoder.layer.0.";

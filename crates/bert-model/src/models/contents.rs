@@ -74,7 +74,7 @@ impl FolderContents {
     /// Compares tensors like [`Self::new`], and rejects a checkpoint without a usable encoder.
     ///
     /// # Errors
-    /// When two names in the file refer to one parameter, when the tensors do not match the model.
+    /// When two names in the file refer to one parameter, or when the tensors do not match the model.
     pub fn usable(config: &BertConfig, tensors: NamedTensors) -> Result<Self, Error> {
         let contents = Self::new(config, tensors)?;
         if contents.is_usable() {

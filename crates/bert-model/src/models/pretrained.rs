@@ -20,9 +20,8 @@ use crate::models::architecture::Architecture;
 /// last.
 ///
 /// # Errors
-/// When a file cannot be read or written with the file's name, if the sink fails. Before the first file: when the
-/// vocabulary has more words than the table has rows, when the vocabulary lacks this token, which BERT needs and when
-/// a parameter of the model to be saved is NaN or infinite.
+/// When the sink fails. Before the first file: when the vocabulary has more words than the model has word embeddings,
+/// when it lacks a special token that BERT needs, or when a parameter is NaN or infinite.
 pub fn save_pretrained<M: Architecture>(
     sink: &mut Sink<'_>,
     model: &M,
@@ -42,7 +41,7 @@ pub fn save_pretrained<M: Architecture>(
 /// last.
 ///
 /// # Errors
-/// When the vocabulary has more words than the table has rows, when the vocabulary lacks this token, which BERT
+/// When the vocabulary has more words than the model has word embeddings, or when it lacks a special token that BERT
 /// needs.
 pub fn files_except_weights<M: Architecture>(
     config: &BertConfig,

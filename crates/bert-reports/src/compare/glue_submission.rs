@@ -54,7 +54,7 @@ pub fn write_submission(
             let mut bytes = Vec::new();
             let labels = labels(task, classifier.answer(&examples)?);
             write_predictions(&mut bytes, task, &examples, &labels)
-                .map_err(|e| Error::io("read", &folder.join(name))(e))?;
+                .map_err(Error::io("write", &folder.join(name)))?;
             submission.files.push(name);
             answered.push((name, bytes));
         }

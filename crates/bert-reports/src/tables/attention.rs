@@ -1,15 +1,16 @@
 //! Writes attention weights as Parquet.
 
-use std::io::{self, Write};
+use std::io::Write;
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, Float32Array, Int32Array, RecordBatch, StringArray};
 use arrow_schema::{DataType, Field, Schema};
 use bert_inference::NamedAttention;
 use bert_training::Error;
+
+use crate::tables::features::results_error;
 use parquet::arrow::ArrowWriter;
 use parquet::basic::{Compression, ZstdLevel};
-use parquet::errors::ParquetError;
 use parquet::file::properties::WriterProperties;
 
 /// Writes a Parquet file with one row per model, layer, head, query and key: `model`, `layer`, `head`, `query`, `key`,
@@ -21,9 +22,6 @@ pub fn write_attention_parquet(
     models: &[NamedAttention<'_>],
     out: &mut (dyn Write + Send),
 ) -> Result<(), Error> {
-    let failed = |error: ParquetError| -> Error {
-        Error::failed(format!("cannot write the results: {}", io::Error::other(error)))
-    };
     let text = DataType::Utf8;
     let number = DataType::Int32;
     let fields = [
@@ -40,15 +38,15 @@ pub fn write_attention_parquet(
     let schema = Arc::new(Schema::new(fields.to_vec()));
     let compression = Compression::ZSTD(ZstdLevel::default());
     let properties = WriterProperties::builder().set_compression(compression).build();
-    let mut writer = ArrowWriter::try_new(out, schema.clone(), Some(properties)).map_err(failed)?;
+    let mut writer = ArrowWriter::try_new(out, schema.clone(), Some(properties)).map_err(results_error)?;
     for model in models {
         for (layer, heads) in model.attention.layers.iter().enumerate() {
             for head in 0..heads.len() {
-                writer.write(&batch(model, &schema, layer, head)).map_err(failed)?;
+                writer.write(&batch(model, &schema, layer, head)).map_err(results_error)?;
             }
         }
     }
-    writer.close().map_err(failed)?;
+    writer.close().map_err(results_error)?;
     Ok(())
 }
 

@@ -7,7 +7,7 @@ use arrow_array::{
     ArrayRef, FixedSizeListArray, Float32Array, Int32Array, Int64Array, RecordBatch, StringArray,
 };
 use arrow_schema::{DataType, Field, Schema};
-use bert_inference::{Extractor, LineFeatures};
+use bert_inference::{Extractor, LineFeatures, results_not_written};
 use bert_tasks::{TextSource, Truncation};
 use bert_training::Error;
 use parquet::arrow::ArrowWriter;
@@ -19,7 +19,7 @@ use parquet::file::properties::WriterProperties;
 /// there is one row per line, without the columns `position` and `token`.
 ///
 /// # Errors
-/// The errors of [`Extractor::each_line`]; when the results cannot be written.
+/// As [`Extractor::each_line`], or when the results cannot be written.
 pub fn write_features_parquet(
     extractor: &Extractor,
     lines: &dyn TextSource,
@@ -35,15 +35,15 @@ pub fn write_features_parquet(
     Ok(truncation)
 }
 
-fn results_error(error: ParquetError) -> Error {
-    let source = match error {
+/// Returns the error of a table that could not be written; the cause is the error of the output, if it has one.
+pub(super) fn results_error(error: ParquetError) -> Error {
+    results_not_written(match error {
         ParquetError::External(cause) => match cause.downcast::<io::Error>() {
             Ok(source) => *source,
             Err(cause) => io::Error::other(cause),
         },
         other => io::Error::other(other),
-    };
-    Error::failed(format!("cannot write the results: {source}"))
+    })
 }
 
 fn item() -> Arc<Field> {

@@ -62,7 +62,7 @@ impl<'a> StagedFolder<'a> {
     /// Returns whether a name exists in the folder.
     ///
     /// # Errors
-    /// [`Error`] if the file system returns an error.
+    /// When the file system cannot tell.
     pub fn has(&self, name: &str) -> Result<bool> {
         self.path_exists(&self.path_of(name))
     }
@@ -70,7 +70,7 @@ impl<'a> StagedFolder<'a> {
     /// Returns whether the folder exists.
     ///
     /// # Errors
-    /// [`Error`] if the file system returns an error.
+    /// When the file system cannot tell.
     pub fn exists(&self) -> Result<bool> {
         self.path_exists(&self.path)
     }
@@ -86,7 +86,7 @@ impl<'a> StagedFolder<'a> {
     /// Returns all names in the folder, sorted; empty if the folder does not exist.
     ///
     /// # Errors
-    /// [`Error`] if the folder cannot be read.
+    /// When the folder cannot be read.
     pub fn names(&self) -> Result<Vec<String>> {
         let names = match self.files.names(&self.path) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
@@ -100,7 +100,7 @@ impl<'a> StagedFolder<'a> {
     /// Creates the folder and its missing parents durably, so that they survive a power cut.
     ///
     /// # Errors
-    /// [`Error`]; parents already created stay.
+    /// When a folder cannot be created or synced; parents already created stay.
     pub fn create(&self) -> Result<()> {
         let path = &self.path;
         if path.as_os_str().is_empty() || path.is_dir() {
@@ -119,8 +119,8 @@ impl<'a> StagedFolder<'a> {
     /// Takes the exclusive lock with this name, without waiting. The usual name is [`LOCK`].
     ///
     /// # Errors
-    /// [`Class::InUse`](crate::Class::InUse) if another process holds it; if the lock file cannot be created, or the file
-    /// system does not support locks.
+    /// When another process holds the lock ([`Class::InUse`](crate::Class::InUse)), when the lock file cannot be
+    /// created, or when the file system does not support locks.
     pub fn lock(&self, name: &str) -> Result<OutputLock> {
         self.lock_by(File::try_lock, name)
     }
@@ -156,7 +156,7 @@ impl<'a> StagedFolder<'a> {
     /// because a file that is being written looks the same.
     ///
     /// # Errors
-    /// [`Error`].
+    /// When the folder cannot be read, or when a file cannot be removed.
     pub fn remove_temporaries(&self) -> Result<()> {
         self.clear(|name| is_temporary(name) && !self.path_of(name).is_dir())
     }
@@ -213,7 +213,7 @@ impl<'a> StagedFolder<'a> {
     /// Writes a value as checksummed JSON, atomically but without an fsync: a power cut may lose it.
     ///
     /// # Errors
-    /// [`Error`].
+    /// When the value is too large to be read back, or when the file cannot be written.
     ///
     /// # Panics
     /// As [`checksummed_json`](fn@crate::checksummed_json::checksummed_json).
@@ -234,7 +234,7 @@ impl<'a> StagedFolder<'a> {
     /// another format.
     ///
     /// # Errors
-    /// [`Error`] if the file cannot be read.
+    /// When the file exists and cannot be read.
     pub fn read_checksummed<T: DeserializeOwned>(&self, name: &str) -> Result<Option<T>> {
         let path = self.path_of(name);
         match self.files.read(&path, MAX_BYTES) {
@@ -247,7 +247,7 @@ impl<'a> StagedFolder<'a> {
     /// Moves the file or folder with this name from another folder to this one; replaces an existing one.
     ///
     /// # Errors
-    /// [`Error`].
+    /// When the file or folder cannot be renamed.
     pub fn move_into(&self, from: &Path, name: &str) -> Result<()> {
         let to = self.path_of(name);
         self.files.rename(from, &to).map_err(Error::io("rename to", &to))
@@ -256,7 +256,7 @@ impl<'a> StagedFolder<'a> {
     /// Syncs the folder, so that its names survive a power cut.
     ///
     /// # Errors
-    /// [`Error`].
+    /// When the folder cannot be synced.
     pub fn sync(&self) -> Result<()> {
         self.files.sync_folder(&self.path).map_err(Error::io("sync", &self.path))
     }
@@ -264,7 +264,7 @@ impl<'a> StagedFolder<'a> {
     /// Removes a file or a folder with its contents. Returns whether it existed.
     ///
     /// # Errors
-    /// [`Error`].
+    /// When the file or folder cannot be removed.
     pub fn remove(&self, name: &str) -> Result<bool> {
         let path = self.path_of(name);
         let removed = match self.files.symlink_metadata(&path) {
@@ -280,7 +280,7 @@ impl<'a> StagedFolder<'a> {
     /// never taken for a complete one. Also removes what an earlier, killed process left under that name.
     ///
     /// # Errors
-    /// [`Error`].
+    /// When the file or folder cannot be renamed or removed, or when this folder cannot be synced.
     pub fn discard(&self, name: &str, hidden: &str) -> Result<()> {
         self.remove(hidden)?;
         if self.has(name)? {
@@ -294,7 +294,7 @@ impl<'a> StagedFolder<'a> {
     /// Removes all names in the folder for which `is_removed` returns true.
     ///
     /// # Errors
-    /// [`Error`].
+    /// When the folder cannot be read, or when a name cannot be removed.
     pub fn clear(&self, is_removed: impl Fn(&str) -> bool) -> Result<()> {
         self.names()?.iter().filter(|name| is_removed(name)).try_for_each(|name| self.remove(name).map(drop))
     }
@@ -302,7 +302,7 @@ impl<'a> StagedFolder<'a> {
     /// Removes the folder with its contents.
     ///
     /// # Errors
-    /// [`Error`].
+    /// When the folder cannot be removed.
     pub fn remove_all(&self) -> Result<()> {
         self.files.remove_dir_all(&self.path).map_err(Error::io("remove", &self.path))
     }
@@ -310,7 +310,7 @@ impl<'a> StagedFolder<'a> {
     /// Removes the folder if it is empty. Returns whether it no longer exists.
     ///
     /// # Errors
-    /// [`Error`].
+    /// When the folder cannot be removed although it is empty.
     pub fn remove_if_empty(&self) -> Result<bool> {
         match self.files.remove_dir(&self.path) {
             Ok(()) => Ok(true),
@@ -325,7 +325,7 @@ impl<'a> StagedFolder<'a> {
     /// another process has just begun to use it.
     ///
     /// # Errors
-    /// [`Error`].
+    /// When the folder cannot be read, or when it or a name in it cannot be removed.
     pub fn remove_unlocking(&self, locks: Vec<OutputLock>) -> Result<()> {
         self.clear(|name| locks.iter().all(|lock| lock.name != name))?;
         for lock in &locks {

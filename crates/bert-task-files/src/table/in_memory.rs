@@ -52,8 +52,8 @@ const PARTS: [&str; 2] = ["rows to train on", "rows of dev"];
 /// scores is the one of `train`. Labels are normalized as in files.
 ///
 /// # Errors
-/// An error without rows; if only some rows have a second text; when the labels of a training file cannot be classes;
-/// an unknown or invalid label. The errors have the number of the row, from 1.
+/// When there are no rows, when only some rows have a second text, when the labels cannot be classes, or when a label
+/// is missing, unknown or invalid; errors in a row have its number, from 1.
 pub fn table_examples(
     train: &[TextRow],
     dev: &[TextRow],

@@ -1,6 +1,7 @@
 //! Errors for task names, folders and files that several readers report. Lines count from 1, as in editors.
 
 use bert_storage::did_you_mean;
+pub use bert_storage::{Class, Error};
 
 use crate::task::Task;
 use crate::task::example::Split;
@@ -15,7 +16,6 @@ pub fn missing_split(task: &Task, split: Split, tried: &[String]) -> Error {
     let text = format!("no {split} file of task {task} here (looked for {})", tried.join(", "));
     Error::failed(text).absent()
 }
-pub use bert_storage::{Class, Error};
 
 /// Returns the error of a header without a required column.
 pub fn missing_column(column: &str, header: &[String]) -> Error {

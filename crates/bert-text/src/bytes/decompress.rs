@@ -1,7 +1,7 @@
 //! Decompresses gzip, zstd, bzip2, xz, lzma and lzip in bounded memory, with the behaviour of the tools of these names.
 //!
-//! A file may consist of several members, streams or frames. `gzip` and `bzip2` skip trailing bytes after the last one
-//! with a warning, and so does this module (`Source::ignored`). A window or dictionary may take up to `MEMORY`
+//! A file may consist of several members, streams or frames. `gzip` and `bzip2` skip the bytes after the last one and
+//! print a warning; this module skips and counts them (`Source::ignored`). A window or dictionary may take up to `MEMORY`
 //! bytes, the largest window of `zstd --long=31`. Memory use never exceeds the size of the text.
 
 use std::io::{self, BufRead, BufReader, Read};
@@ -69,7 +69,8 @@ impl Source {
     /// Opens a file of any content.
     ///
     /// # Errors
-    /// When it cannot be read; when a compressed input is damaged or truncated and when it cannot be decompressed.
+    /// When the file cannot be read, or when compressed data are damaged or truncated, or need a dictionary or more
+    /// memory than is allowed.
     pub(crate) fn open(path: &Path) -> Result<Self> {
         let file = open_stream(path).map_err(Error::io("open", path))?;
         let stats = Arc::new(Mutex::new(ReadStats::default()));

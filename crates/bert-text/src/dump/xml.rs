@@ -106,17 +106,12 @@ impl Dump {
     /// Appends the wikitext of the next article, if there is one.
     ///
     /// # Errors
-    /// When a Wikipedia dump is not well-formed XML, when a Wikipedia dump ends before its closing tag, when a page
-    /// of a Wikipedia dump is longer than the limit; an error of reading as when a file cannot be read or written in
-    /// the first one.
+    /// When the dump cannot be read or is not well-formed XML, when it ends before its closing tag, or when a page is
+    /// longer than the limit. If it cannot be read, the cause is [`quick_xml::Error::Io`].
     pub(super) fn next_article(&mut self, into: &mut Vec<u8>) -> Result<NextRow, Error> {
         let count = self.count;
         catch_panic(|| self.next_page(into)).unwrap_or_else(|panic| {
-            let error = quick_xml::Error::Io(Arc::new(std::io::Error::other(panic)));
-            Err(Error::data(format!(
-                "after page {count} of the dump: not well-formed XML; download it again and compare its checksum"
-            ))
-            .because(error))
+            Err(not_xml(count, quick_xml::Error::Io(Arc::new(std::io::Error::other(panic)))))
         })
     }
 
@@ -171,17 +166,15 @@ impl Dump {
     fn failed(&self, error: quick_xml::Error) -> Error {
         match &error {
             quick_xml::Error::Io(io) if io.get_ref().is_some_and(|error| error.is::<TooLong>()) => {
-                Error::data(format!(
-                    "the page after page {} of the dump is longer than {MAX_LINE_BYTES} bytes, which no article is",
-                    self.count
-                ))
+                self.too_long()
             }
-            _ => Error::data(format!(
-                "after page {} of the dump: not well-formed XML; download it again and compare its checksum",
-                self.count
-            ))
-            .because(error),
+            _ => not_xml(self.count, error),
         }
+    }
+
+    fn too_long(&self) -> Error {
+        let place = format!("the page after page {} of the dump", self.count);
+        Error::data(format!("{place} is longer than {MAX_LINE_BYTES} bytes, which no article is"))
     }
 
     fn start(&mut self, element: &BytesStart<'_>) {
@@ -267,10 +260,7 @@ impl Dump {
             Field::None => return Ok(()),
             Field::Text => {
                 if self.page.text.len() + text.len() > MAX_LINE_BYTES {
-                    return Err(Error::data(format!(
-                        "the page after page {} of the dump is longer than {MAX_LINE_BYTES} bytes, which no article is",
-                        self.count
-                    )));
+                    return Err(self.too_long());
                 }
                 self.page.text.extend_from_slice(text);
                 return Ok(());
@@ -300,4 +290,10 @@ fn attribute(element: &BytesStart<'_>, name: &[u8]) -> Option<String> {
     let attribute = element.try_get_attribute(name).ok()??;
     let value = String::from_utf8_lossy(&attribute.value).trim().to_owned();
     (value.len() <= 64).then_some(value)
+}
+
+/// Returns the error of a dump that is not XML after a page.
+fn not_xml(page: u64, cause: quick_xml::Error) -> Error {
+    let advice = "download it again and compare its checksum";
+    Error::data(format!("after page {page} of the dump: not well-formed XML; {advice}")).because(cause)
 }

@@ -50,7 +50,8 @@ pub fn reject_too_many(files: usize, bytes_of_names: u64) -> Result<u64> {
 /// list of names. A URL stands for an object, or for all objects below its name.
 ///
 /// # Errors
-/// When the inputs as a whole cannot be used,, naming the argument; when a folder cannot be read.
+/// When there is no input, when an input names no file or belongs to a table that keeps deleted rows, or when a folder
+/// cannot be read; the error names the path.
 pub fn expand(inputs: &[PathBuf]) -> Result<Vec<PathBuf>> {
     Ok(find(inputs)?.into_iter().flat_map(|walk| walk.found).collect())
 }
@@ -122,7 +123,7 @@ pub fn files_to_read(inputs: &[PathBuf], text_column: &str) -> Result<Vec<PathBu
 /// only; both are rejected when they are read. With another `text_column` than the default, no table is skipped.
 ///
 /// # Errors
-/// The same errors as [`expand`]; the errors of opening a table.
+/// As [`expand`], and when a table cannot be opened.
 pub fn skipped_tables_warning(inputs: &[PathBuf], text_column: &str) -> Result<Option<String>> {
     let tables = InputFiles::find(inputs, text_column)?.skipped_tables;
     Ok(tables.first().map(|first| {
@@ -236,7 +237,7 @@ pub fn first_duplicate(files: &[PathBuf]) -> Option<&PathBuf> {
 /// the output as text.
 ///
 /// # Errors
-/// When the output is inside an input folder, or inputs are inside the output folder.
+/// When the output is inside an input folder or contains an input, or when [`expand`] fails.
 pub fn reject_output_inside(inputs: &[PathBuf], output: &Path) -> Result<()> {
     let real = |path: &Path| if is_url(path) { with_lower_scheme(path) } else { real_path(&on_disk(path)) };
     let output_is = real(output);

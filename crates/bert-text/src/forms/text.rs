@@ -50,7 +50,7 @@ pub(crate) struct FormCounts {
     pub(crate) lines: u64,
     /// Number of these breaks at which lines were joined.
     pub(crate) joined: u64,
-    /// Number of lines or records without text that were left out: page heads, quotations, mails that are not text.
+    /// Number of lines or records without text that were left out: page headers, quoted lines, mails that are not text.
     pub(crate) left_out: u64,
     /// The first line that was left out.
     pub(crate) left_out_line: Option<String>,

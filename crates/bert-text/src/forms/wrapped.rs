@@ -1,7 +1,7 @@
 //! Reads text whose lines break inside sentences: paragraphs in lines, and documents.
 //!
 //! Blank lines end paragraphs. If the blocks between them are long, each is a document; the paragraphs of a book are
-//! not, so a file of short blocks is one document. Page numbers, page heads and form feeds of text from PDF are left
+//! not, so a file of short blocks is one document. Page numbers, page headers and form feeds of text from PDF are left
 //! out, and a sentence continues across them.
 
 use std::collections::{HashMap, HashSet};
@@ -45,7 +45,7 @@ impl Layout {
     }
 }
 
-/// Returns a line with zeros for its digits, as page heads are compared.
+/// Returns a line with zeros for its digits, as page headers are compared.
 fn shape(line: &str) -> String {
     let line = line.trim_matches(|c: char| c.is_whitespace() || c == '\u{c}');
     line.chars().map(|c| if c.is_numeric() { '0' } else { c }).collect()

@@ -40,7 +40,7 @@ use crate::{Block, BlockReader, Format, InputEntry, Reading, each_file};
 /// Returns the format of each file. All files that are refused are in one error.
 ///
 /// # Errors
-/// The errors of [`Format::detect`]; an error for a file whose first lines are not UTF-8.
+/// When [`Format::detect`] fails, when the first lines of a file are not UTF-8, or when a table has no text column.
 pub fn recognized(files: &[PathBuf], rules: TextRules<'_>) -> Result<Vec<Format>> {
     each_file(files, |path| {
         let input = OpenInput::open(path, rules.reading)?;
@@ -70,8 +70,8 @@ impl InputReader {
     /// Opens a file; `file` is its index in the list, `text_column` the text column of tables except JSON.
     ///
     /// # Errors
-    /// The errors of [`Format::detect`] and of reading the head of a table; when a column of a Parquet input is
-    /// missing or has another type.
+    /// When [`Format::detect`] fails, when the head of a table cannot be read, or when its text column is missing or
+    /// has another type.
     pub fn open(path: &Path, file: usize, text_column: &str) -> Result<Self> {
         Self::open_with(path, file, Reading { text_column, ..Reading::default() })
     }
@@ -107,7 +107,7 @@ impl InputReader {
     /// Opens a range of a divided file; `file` is its index in the list.
     ///
     /// # Errors
-    /// When a file cannot be read or written.
+    /// When the file cannot be read.
     pub fn open_range(path: &Path, file: usize, range: FileRange) -> Result<Self> {
         BlockReader::open_range(path, file, range).map(Self::Lines)
     }
@@ -123,7 +123,7 @@ impl InputReader {
     /// Returns the next block, or `None` after the last block of the file.
     ///
     /// # Errors
-    /// The errors of [`BlockReader::next_block`], or a faulty row with its line.
+    /// When [`BlockReader::next_block`] fails, or when a row is faulty; the error names the row.
     pub fn next_block(&mut self) -> Result<Option<Block>> {
         match self {
             Self::Lines(reader) => reader.next_block(),

@@ -34,7 +34,7 @@ impl SeparatedRows {
     /// Reads the first row and finds the text column, by its name or its number from 1.
     ///
     /// # Errors
-    /// An error for a missing column; the error of the first row, with its line.
+    /// When the file cannot be read, when the first row is faulty, or when the column is missing or there twice.
     pub(super) fn open(file: &mut RowFile, separator: u8, column: &str) -> Result<Self> {
         let TableStart { parser, skipped } = TableStart::detect(&file.source.head, separator);
         let mut text = file.source.take_text();

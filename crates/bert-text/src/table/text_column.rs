@@ -23,7 +23,7 @@ pub(crate) enum UnreadableRow {
 }
 
 impl UnreadableRow {
-    /// Returns the problem with the number of the row.
+    /// Returns the error of this row, with its number.
     pub(crate) fn in_row(self, row: u64) -> Error {
         match self {
             Self::TooLong => long_row(row, MAX_LINE_BYTES),

@@ -105,7 +105,7 @@ fn is_invisible(c: char) -> bool {
     matches!(c, '\u{ad}' | '\u{feff}' | '\u{200e}' | '\u{200f}')
 }
 
-/// Returns whether a list item is text: it ends as a sentence does, or with the mark between the items of a sentence.
+/// Returns whether a list item is text: it ends like a sentence, or with a comma, a semicolon or a colon.
 fn is_sentence(item: &str) -> bool {
     let end = item.trim_end_matches(['"', '\'', ')', ']', '”', '’', '»', '“', '）', '」', '』']);
     end.ends_with([

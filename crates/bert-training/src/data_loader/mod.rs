@@ -119,7 +119,7 @@ impl DataLoader {
     /// the weights; layouts and the number of instances may differ.
     ///
     /// # Errors
-    /// When a data set has no instances; when vocabulary, tokenizer, maximum length or `nsp` of the data sets differ,
+    /// When a data set has no instances, when vocabulary, tokenizer, maximum length or `nsp` of the data sets differ,
     /// or when two of them have the same shards.
     ///
     /// # Panics
@@ -206,7 +206,7 @@ impl DataLoader {
     /// the model's tokenizer if known, is the same as the data's.
     ///
     /// # Errors
-    /// When the inputs do not match with every difference.
+    /// When the data does not fit the model or its tokenizer; the error lists every difference.
     pub fn check_fits(&self, model: &BertConfig, text: Option<&ModelTokenizer>) -> Result<(), Error> {
         let mut differences = Vec::new();
         let size = self.manifest().vocabulary.size;
@@ -326,7 +326,7 @@ impl DataLoader {
 /// Checks that the instances of two data sets can be in one batch.
 ///
 /// # Errors
-/// When the inputs do not match with every difference.
+/// When vocabulary, tokenizer, maximum length or `nsp` differ; the error lists every difference.
 fn check_mixes(first: &DataSet, other: &DataSet) -> Result<(), Error> {
     let [a, b] = [first, other].map(|data| &data.manifest().config);
     let [a_name, b_name] = [first, other].map(|data| data.folder().display());

@@ -149,7 +149,7 @@ pub(crate) struct EvaluationBatches {
 /// of all batches are added in their order.
 ///
 /// # Errors
-/// When a rank has an error or is lost; when a stop is requested before the last batch.
+/// When a rank has an error or is lost, or when a stop is requested before the last batch.
 pub(crate) fn evaluate_in(
     group: &mut Group,
     model: &BertForPreTraining,

@@ -48,7 +48,7 @@ impl Group {
     /// takes, and rank 0 learns that one of them is lost or was asked to stop: then it requests a stop itself.
     ///
     /// # Errors
-    /// The error of `work`; when a rank of the group is lost.
+    /// When `work` fails, or when a rank of the group is lost.
     pub(crate) fn first_works<T>(
         &mut self,
         stop: &StopFlag,

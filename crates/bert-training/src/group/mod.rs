@@ -184,7 +184,7 @@ impl Group {
     /// Checks that the ranks can share the micro-batches of a step equally, and notes their number for messages.
     ///
     /// # Errors
-    /// When the value of an option is invalid with the possible numbers of ranks.
+    /// When the ranks cannot share them equally; the error names the possible numbers of ranks.
     pub(crate) fn share_micro_batches(&mut self, all: usize) -> Result<(), Error> {
         self.micro_batches = all;
         if all.is_multiple_of(self.ranks()) {
@@ -216,7 +216,7 @@ impl Group {
     /// Sends `send[r]` to rank `r`, and fills `receive[r]` with the message of rank `r`. The own message is not moved.
     ///
     /// # Errors
-    /// When a rank of the group is lost, also for a damaged message.
+    /// When a rank of the group is lost, or when its message is damaged.
     fn all_to_all(&mut self, send: &mut [Message], receive: &mut [Message]) -> Result<(), Error> {
         let rank = self.rank();
         send.iter_mut().for_each(Message::seal);
@@ -230,7 +230,7 @@ impl Group {
     /// Sends the own message of `messages` to all ranks, and fills the others with theirs.
     ///
     /// # Errors
-    /// When a rank of the group is lost, also for a damaged message.
+    /// When a rank of the group is lost, or when its message is damaged.
     fn all_gather(&mut self, messages: &mut [Message]) -> Result<(), Error> {
         messages[self.rank()].seal();
         let mut parts: Vec<&mut [u8]> = messages.iter_mut().map(Message::bytes_mut).collect();
@@ -264,7 +264,7 @@ impl Group {
     /// Copies the message of rank 0 to all ranks.
     ///
     /// # Errors
-    /// When a rank of the group is lost, also for a damaged message.
+    /// When a rank of the group is lost, or when its message is damaged.
     fn broadcast(&mut self, message: &mut Message) -> Result<(), Error> {
         if self.is_first() {
             message.seal();
@@ -301,7 +301,7 @@ impl Group {
     /// returns the default value; a later error is dropped.
     ///
     /// # Errors
-    /// The own error, in a single process; an error that all ranks know.
+    /// When there is an error and this is a single process, or all ranks know the error.
     pub(crate) fn hold<T: Default>(&mut self, own: Result<T, Error>) -> Result<T, Error> {
         match own {
             Err(error) if !self.is_alone() && !is_known(&error) => {
@@ -321,7 +321,8 @@ impl Group {
     /// exit code.
     ///
     /// # Errors
-    /// When a rank of the group is lost, when another rank has an error, when a stop is requested, or the own error.
+    /// When a rank of the group is lost, when this or another rank has an error or was asked to stop, or when the ranks
+    /// are at different steps.
     pub(crate) fn gather(
         &mut self,
         own: Vec<u64>,

@@ -45,7 +45,7 @@ impl Group {
     /// before the first step of a process, the digests of the weights are compared.
     ///
     /// # Errors
-    /// When the weights of the ranks differ; same as [`Group::gather`].
+    /// When the weights of the ranks differ; otherwise as [`Group::gather`].
     pub(crate) fn start_step(
         &mut self,
         own: BatchTotals,

@@ -78,7 +78,7 @@ impl FreshWeights {
     /// Selects an initialization, and counts the text of data sets with their weights if the choice requires it.
     ///
     /// # Errors
-    /// When a stop is requested; when a shard cannot be read or does not match the manifest.
+    /// When a stop is requested, or when a shard cannot be read or does not match the manifest.
     pub fn new(
         choice: InitializationChoice,
         sets: &[(DataSet, f64)],

@@ -314,7 +314,7 @@ impl PretrainConfig {
     /// Checks each value and the combination of values.
     ///
     /// # Errors
-    /// When the value of an option is invalid, naming the flag.
+    /// When the value of an option is invalid, alone or together with others; the error names the flag.
     pub fn validate(&self) -> Result<(), Error> {
         check(self.length()? != RunLength::Steps(0), "steps", "must be at least 1")?;
         check(self.batch_size > 0, "batch-size", "must be at least 1")?;

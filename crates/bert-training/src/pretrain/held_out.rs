@@ -41,7 +41,7 @@ impl PretrainConfig {
     /// be disjoint, and warns about it.
     ///
     /// # Errors
-    /// When the training data cannot be opened; when all documents of a data set are in another one.
+    /// When the training data cannot be opened, or when all documents of a data set are in another one.
     pub(super) fn find_held_out(
         &mut self,
         on_event: &mut dyn FnMut(PretrainEvent),

@@ -45,7 +45,9 @@ use crate::run_dir::training_run::Resume;
 /// Starts or continues a pre-training run.
 ///
 /// # Errors
-/// See [`Error`]; when a stop is requested after a clean stop with a checkpoint.
+/// When an option is invalid, when the data or the model cannot be read or do not match, when the output folder cannot
+/// be used, when the memory is not enough, when the device computes wrong numbers, when too many steps are skipped, or
+/// when a stop is requested; before a stop after the first step, a checkpoint is written.
 pub fn pretrain(
     config: &PretrainConfig,
     resume: Resume,
@@ -73,8 +75,8 @@ pub fn pretrain_on(
 /// sends events other than [`PretrainEvent::Step`].
 ///
 /// # Errors
-/// Same as [`pretrain`]; when a rank of the group is lost, when another rank has an error, when the ranks have
-/// different settings or data, when the weights of the ranks differ.
+/// Same as [`pretrain`]; when a rank of the group is lost or has an error, or when the ranks have different settings,
+/// data or weights.
 pub fn pretrain_in(
     files: &dyn FileSystem,
     config: &PretrainConfig,

@@ -126,7 +126,8 @@ pub(crate) fn recorded_settings(path: &Path) -> Result<Option<RunIdentity>, Erro
 /// returns the differences.
 ///
 /// # Errors
-/// If the data differs and `keep_best` would compare losses across it; when the file is damaged or cannot be written.
+/// When the data differs and `keep_best` would compare losses across it, or when the file is damaged or cannot be
+/// written.
 fn record_held_out(
     folder: &StagedFolder<'_>,
     held_out: &Value,

@@ -81,7 +81,7 @@ impl Drop for OutputGuard<'_> {
 /// Deletes the marker of a complete folder, which a killed process has left.
 ///
 /// # Errors
-/// [`Error`] if the folder cannot be changed.
+/// When the folder cannot be changed.
 pub fn unmark(folder: &StagedFolder<'_>) -> Result<(), Error> {
     folder.remove(MARKER)?;
     folder.sync()

@@ -103,8 +103,8 @@ const BF16_BOUND: f64 = 0.2;
 /// and precision.
 ///
 /// # Errors
-/// When a device computes other values than the CPU with the tensor that differs most; when this build does not
-/// include the device's backend in a build without `flex`.
+/// When the device computes other values than the CPU; the error names the tensor that differs most. When this build
+/// lacks the backend `flex`.
 pub fn check_device(
     name: DeviceName,
     device: &Device,

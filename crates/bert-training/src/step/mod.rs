@@ -143,7 +143,7 @@ pub fn train_step<M: Module, B>(
 /// Runs [`train_step`] in a process group: `micro_batches` are this rank's, which follow the micro-batches of the ranks before it.
 ///
 /// # Errors
-/// When a rank of the group is lost, when another rank has an error, when a stop is requested.
+/// When a rank of the group is lost, when another rank has an error, or when a stop is requested.
 pub fn train_step_in<M: Module, B>(
     group: &mut Group,
     model: M,

@@ -122,7 +122,7 @@ impl TrainConfig {
     /// Checks the settings that need no file.
     ///
     /// # Errors
-    /// When the value of an option is invalid with the flag.
+    /// When a value is invalid; the error names the flag.
     pub fn validate(&self) -> Result<(), Error> {
         let wrong = |(flag, reason): (&'static str, String)| Error::option(flag, reason);
         let rule = |good: bool, flag, rule: &str| if good { Ok(()) } else { Err(wrong((flag, rule.into()))) };

@@ -88,7 +88,7 @@ impl Args {
     /// Rejects flags that an experiment does not use.
     ///
     /// # Errors
-    /// Names the first of them.
+    /// When such a flag is given; the error names the first one.
     pub(super) fn check(&self, experiment: &str) -> Result<(), Error> {
         let masking = [
             ("data", self.data.is_some()),

@@ -32,10 +32,10 @@ const HEADINGS: [Heading; 11] = [
 /// The column of the flips.
 const FLIPS: usize = 6;
 
-/// Trains the settings and replaces words in the dev sets.
+/// Trains with every setting and replaces words in the dev sets.
 ///
 /// # Errors
-/// As [`train`]; when a text gets too long.
+/// As [`train`], and when a text gets too long.
 pub(super) fn run(args: &Args, experiment: &Experiment, stop: &StopFlag) -> anyhow::Result<Option<Report>> {
     check_output(args)?;
     let mut planner = Planner::new(args, experiment)?;

@@ -42,7 +42,7 @@ const DIFFERENCES: [Heading; 7] = [
     number("p", "p").priority(2),
 ];
 
-/// Trains all settings and returns their scores.
+/// Trains with every setting and returns the scores.
 ///
 /// # Errors
 /// As [`train`].

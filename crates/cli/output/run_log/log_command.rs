@@ -61,7 +61,7 @@ impl LogCommand {
     }
 
     /// Closes the program's input and waits until it ends, at most a minute, and at most five seconds after a request to
-    /// stop. Then it is killed. Returns a warning if lines were lost or it failed.
+    /// stop. Then it is killed. Returns a warning if lines were lost, or if the program failed or was killed.
     pub(super) fn finish(self, stop: &StopFlag) -> Option<String> {
         self.finish_within(|| if stop.requested().is_some() { LIMIT_OF_STOP } else { LIMIT })
     }

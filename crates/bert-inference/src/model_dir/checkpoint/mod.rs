@@ -186,8 +186,8 @@ impl<'a> CheckpointFolder<'a> {
     /// Writes and commits a checkpoint, then deletes those that `retention` does not keep.
     ///
     /// # Errors
-    /// When a file cannot be written (if the disk is full). Committed checkpoints are then untouched, and the partial
-    /// files are deleted.
+    /// When a file cannot be written; if the disk is full, the error says how many bytes the checkpoint needs.
+    /// Committed checkpoints are then untouched, and the partial files are deleted.
     pub fn write(&self, checkpoint: Checkpoint, retention: RetentionPolicy) -> Result<PathBuf, Error> {
         let step = checkpoint.state.step;
         let needed = checkpoint.bytes();
@@ -241,7 +241,7 @@ impl<'a> CheckpointFolder<'a> {
     /// not.
     ///
     /// # Errors
-    /// When all checkpoints are corrupt; or when the folder cannot be read.
+    /// When all checkpoints are corrupt, or when the folder cannot be read.
     pub fn newest_good(&self, warn: &mut dyn FnMut(&Error)) -> Result<Option<ValidCheckpoint>, Error> {
         let steps = self.steps()?;
         let mut newest = None;
@@ -307,14 +307,14 @@ fn with_needed_bytes(error: Error, target: &Path, needed: u64) -> Error {
         "the disk is full: the checkpoint needs about {needed} bytes, {free} are free; all committed checkpoints are \
          intact; free space, then continue with --resume"
     ))
-    .because(Box::new(error))
+    .because(error)
     .at(target)
 }
 
 /// Checks every file of a checkpoint against its marker.
 ///
 /// # Errors
-/// When the checkpoint's files do not match their digests, naming the first file that does not match its digest.
+/// When a file cannot be read or does not match its digest; the error names the first such file.
 pub fn verify(path: &Path) -> Result<TrainerState, Error> {
     let corrupt = |reason: String| corrupt(path, reason);
     let marker = read_checksummed(&path.join(MARKER)).map_err(|e| corrupt(format!("{MARKER}: {e}")))?;

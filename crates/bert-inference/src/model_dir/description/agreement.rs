@@ -13,7 +13,7 @@ impl ModelDescription {
     /// Returns the description in its own file.
     ///
     /// # Errors
-    /// An error for an unknown key and for a wrong value.
+    /// When a key is unknown, or when a value is wrong; the error names the key.
     pub(super) fn from_own_file(
         file: &JsonObject,
         config: &JsonObject,

@@ -52,7 +52,7 @@ impl JsonObject {
     /// Rejects a value unless it is absent or `fine`.
     ///
     /// # Errors
-    /// When a value in a file of a model folder is wrong, contradicts another one, or is not supported.
+    /// When the key has another value; the error names the key.
     pub(super) fn require(
         &self,
         key: &str,
@@ -70,7 +70,7 @@ impl JsonObject {
     /// Returns the number of tokens at a key, unless it means "not known".
     ///
     /// # Errors
-    /// An error for another value, and for fewer tokens than [`MIN_LENGTH`].
+    /// When the value is not a number of tokens, or is below [`MIN_LENGTH`]; the error names the key.
     pub(super) fn length(&self, key: &str) -> Result<Option<usize>, Error> {
         let Some(value) = self.get(key) else { return Ok(None) };
         if value.as_f64().is_some_and(|number| number >= UNKNOWN_LENGTH) {

@@ -81,8 +81,8 @@ impl ModelDescription {
     /// with the model's configuration and tokenizer.
     ///
     /// # Errors
-    /// When a file cannot be read or is damaged; also for a wrong value or a
-    /// contradiction; when the model lacks embeddings of some tokens.
+    /// When a file cannot be read or is damaged, when a value is wrong or contradicts another one, or when the model
+    /// has too few positions or lacks embeddings of some tokens.
     pub fn read(
         folder: &Path,
         model: &BertConfig,
@@ -136,7 +136,7 @@ impl ModelDescription {
     /// Returns the way of pooling of a model of sentences, unless the vectors of plain texts are other ones.
     ///
     /// # Errors
-    /// As [`Self::sentence_pooling`]; an error for a model that adds a prompt to every text.
+    /// As [`Self::sentence_pooling`], or when the model adds a prompt to every text.
     pub fn pooling_of_texts(&self) -> Result<Pooling, Error> {
         match &self.default_prompt {
             None => self.sentence_pooling(),

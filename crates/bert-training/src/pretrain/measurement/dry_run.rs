@@ -73,7 +73,7 @@ pub struct PretrainEstimate {
 /// created.
 ///
 /// # Errors
-/// As for a new run; when a stop is requested.
+/// As for a new run, or when a stop is requested.
 pub fn dry_run(
     config: &PretrainConfig,
     group: &mut Group,

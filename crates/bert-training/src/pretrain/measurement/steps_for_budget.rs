@@ -38,7 +38,8 @@ pub(crate) struct MeasuredLength {
 /// rank 0 measures them.
 ///
 /// # Errors
-/// When not even one step fits; when a stop is requested; the errors of opening a run.
+/// When the budget is too short for one step or for the warm-up, when a stop is requested, or when the run cannot be
+/// opened.
 pub(crate) fn measure_length(
     config: &PretrainConfig,
     group: &mut Group,

@@ -71,7 +71,7 @@ impl<'a> RunInputs<'a> {
     /// Opens the device, the data and the model's configuration for a rank of `group`.
     ///
     /// # Errors
-    /// When one of them cannot be opened or does not match the others; when a training step needs more memory than
+    /// When one of them cannot be opened or does not match the others, or when a training step needs more memory than
     /// the process can get.
     pub(crate) fn open(
         config: &'a PretrainConfig,
@@ -98,7 +98,7 @@ impl<'a> RunInputs<'a> {
     /// Compares a micro-batch of the run's shape on a GPU with the CPU; `None` on the CPU.
     ///
     /// # Errors
-    /// When a device computes other values than the CPU.
+    /// When the device computes other values than the CPU, or when this build lacks the backend `flex`.
     pub(crate) fn check_device(&self) -> Result<Option<DeviceCheck>, Error> {
         let rules = &self.manifest().config;
         let shape = CheckShape {
@@ -176,7 +176,7 @@ impl<'a> RunInputs<'a> {
     /// Evaluates a model (without autodiff) on the held-out data, with all ranks; `None` without held-out data.
     ///
     /// # Errors
-    /// When a rank has an error or is lost; when a stop is requested.
+    /// When a rank has an error or is lost, or when a stop is requested.
     pub(crate) fn evaluate(
         &mut self,
         group: &mut Group,

@@ -40,7 +40,7 @@ impl MetricsLog {
         let mut kept = old.iter().filter(|(stamp, _)| Some(stamp.step) <= step);
         folder
             .write(name, |out| kept.try_for_each(|(_, line)| out.write_all(&[line, &b"\n"[..]].concat())))?;
-        let file = folder.files().append(&path).map_err(Error::io("read", &path))?;
+        let file = folder.files().append(&path).map_err(Error::io("open", &path))?;
         Ok(Self { path, file })
     }
 
@@ -48,7 +48,7 @@ impl MetricsLog {
     pub(crate) fn append(&mut self, record: &impl Serialize) -> Result<(), Error> {
         let mut line = serde_json::to_string(record).expect("records are plain data");
         line.push('\n');
-        self.file.write_all(line.as_bytes()).map_err(Error::io("read", &self.path))
+        self.file.write_all(line.as_bytes()).map_err(Error::io("write", &self.path))
     }
 
     /// Reads the records of the log.
@@ -58,7 +58,7 @@ impl MetricsLog {
 
     /// Syncs all appended records to disk.
     pub(crate) fn sync(&mut self) -> Result<(), Error> {
-        self.file.sync().map_err(Error::io("read", &self.path))
+        self.file.sync().map_err(Error::io("write", &self.path))
     }
 }
 
