@@ -351,7 +351,7 @@ fn invalid_tables_are_rejected() {
         3 | --task table --columns text,label --data dev --labels yes,maybe | train.csv:3: unknown label "no"; the labels of task table are yes, maybe
         3 | --task table --columns text,label --data header | train.csv:1: no column "text" in the header (columns here: texts, label; did you mean `texts`?)
         3 | --task table --columns text,label --data fields | train.csv:3: 3 comma-separated columns, expected 2 as in the first row
-        3 | --task table --columns text,label --data one | train.csv: 1 different labels in column "label"
+        3 | --task table --columns text,label --data one | train.csv: 1 different label(s) in column "label"
         3 | --task table --columns text,label --data quote | train.csv:2: the quote that begins a field here is never closed
         3 | --task table --columns text,label --data list | column "label" is list
         3 | --task table --columns text,label --data damaged | damaged/train.parquet: cannot be read as Parquet

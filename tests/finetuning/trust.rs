@@ -225,7 +225,7 @@ fn paired_test_rejects_different_dev_sets() {
         ("a", 2, "--paired: needs two folders"),
         ("a run", 1, "run: no finished fine-tuning here"),
         ("a cut", 3, "cut/seed-1/dev_predictions.tsv:8: 8 examples, but report.json has 20"),
-        ("a old", 3, "old/dev_labels.tsv:0: this file is missing: restore it"),
+        ("a old", 3, "old/dev_labels.tsv: this file is missing: restore it"),
         ("strange a", 3, "strange/dev_labels.tsv:2: \"perhaps\" is not a label of task rte"),
     ] {
         folder.refused(&format!("bert scores {line} --paired"), code, message);

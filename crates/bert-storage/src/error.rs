@@ -117,12 +117,13 @@ impl Error {
         error
     }
 
-    /// Returns a function that converts a system error. The operation is a verb: "open", "read", "write", "rename".
+    /// Returns a function that converts a system error, and returns the error that it carries, if it carries one. The
+    /// operation is a verb: "open", "read", "write", "rename".
     pub fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self + use<> {
         let text = format!("cannot {action} {}", shown(path));
         move |cause| {
             let class = if is_transient(&cause) { Class::Later } else { Class::Failed };
-            Self::new(class, text).because(cause)
+            Self::carried_by(cause).unwrap_or_else(|cause| Self::new(class, text).because(cause))
         }
     }
 
@@ -220,6 +221,11 @@ impl Error {
     /// Returns the cause if it has this type.
     pub fn cause<E: StdError + 'static>(&self) -> Option<&E> {
         self.0.cause.as_ref()?.downcast_ref()
+    }
+
+    /// Returns the cause.
+    pub fn into_cause(self) -> Option<Box<dyn StdError + Send + Sync>> {
+        self.0.cause
     }
 
     /// Returns the kind of the system error that is the cause.

@@ -130,7 +130,7 @@ impl OutputWriter<'_> {
 
     /// Returns the error of a failed write.
     pub fn failed(&self, source: io::Error) -> Error {
-        Error::carried_by(source).unwrap_or_else(Error::io("write", &self.output.given))
+        Error::io("write", &self.output.given)(source)
     }
 }
 

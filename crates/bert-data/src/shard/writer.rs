@@ -234,10 +234,7 @@ fn failed(path: &Path) -> impl FnOnce(ParquetError) -> Error {
     let path = path.to_owned();
     move |source| match source {
         ParquetError::External(inner) => match inner.downcast::<std::io::Error>() {
-            Ok(error) => match bert_storage::Error::carried_by(*error) {
-                Ok(carried) => carried,
-                Err(error) => Error::io("write", &path)(error),
-            },
+            Ok(error) => Error::io("write", &path)(*error),
             Err(inner) => {
                 Error::failed("cannot write this shard").because(ParquetError::External(inner)).at(path)
             }

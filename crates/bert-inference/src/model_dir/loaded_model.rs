@@ -9,6 +9,7 @@ use bert_model::{
     is_adapter_folder, is_fusion_folder, load_named_tensors, load_pretrained, read_adapter, read_fusion,
     read_pretrained_config, read_pretrained_tensors,
 };
+use bert_storage::Class;
 use bert_tasks::Example;
 use burn::tensor::Device;
 
@@ -276,7 +277,9 @@ impl AdapterBase<'_> {
             (None, None) => return Err(no_encoder("not named in the folder".to_string())),
         };
         let encoder = resolve_model_folder(path, &mut |_| {}).map_err(|error| match error {
-            error if self.encoder.is_none() && !path.is_dir() => no_encoder(format!("not there ({error})")),
+            error if self.encoder.is_none() && hub_name(path).is_some() && error.class() == Class::Model => {
+                no_encoder(format!("not there ({error})"))
+            }
             error => error,
         })?;
         // An encoder named by the user is not checked: the same weights may be stored in another format.

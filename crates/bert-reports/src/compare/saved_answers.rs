@@ -149,8 +149,11 @@ impl Files {
         Ok(lines.map(|(number, line)| (number, line.to_string())).collect())
     }
 
+    /// Returns the error of a line, counted from 1, or of the whole file if it is 0.
     fn wrong(&self, file: &str, line: u64, reason: String) -> Error {
-        Error::data(reason.to_string()).at_line(self.folder.join(file), line)
+        let error = Error::data(reason);
+        let path = self.folder.join(file);
+        if line == 0 { error.at(path) } else { error.at_line(path, line) }
     }
 }
 

@@ -121,7 +121,7 @@ fn classes(rows: &[Row], path: &Path, names: Columns<'_>) -> Result<Vec<String>,
         let found = found.len();
         let max = MAX_CLASSES;
         return Err(Error::data(format!(
-            "{found} different labels in column \"{column}\"; a classification has 2 to {max} (name them with \
+            "{found} different label(s) in column \"{column}\"; a classification has 2 to {max} (name them with \
              --labels, or use --regression for numbers)"
         ))
         .at(path));
@@ -278,7 +278,7 @@ mod tests {
         assert_eq!(classes(&["10", "9", "-1"]).unwrap(), ["-1", "9", "10"]);
         assert_eq!(classes(&["10", "9", "b"]).unwrap(), ["10", "9", "b"]);
         let error = classes(&["1", "1"]).unwrap_err();
-        assert!(error.to_string().starts_with("x.csv: 1 different labels in column \"label\""), "{error}");
+        assert!(error.to_string().starts_with("x.csv: 1 different label(s) in column \"label\""), "{error}");
         assert_eq!(error.exit_code(), 3);
     }
 

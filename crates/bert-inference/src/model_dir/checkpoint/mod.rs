@@ -303,12 +303,15 @@ fn with_needed_bytes(error: Error, target: &Path, needed: u64) -> Error {
         return error;
     }
     let free = bert_storage::free_space(target.parent().unwrap_or(target)).unwrap_or(0);
-    Error::failed(format!(
+    let full = Error::failed(format!(
         "the disk is full: the checkpoint needs about {needed} bytes, {free} are free; all committed checkpoints are \
          intact; free space, then continue with --resume"
     ))
-    .because(error)
-    .at(target)
+    .at(target);
+    match error.into_cause() {
+        Some(cause) => full.because(cause),
+        None => full,
+    }
 }
 
 /// Checks every file of a checkpoint against its marker.
@@ -317,7 +320,10 @@ fn with_needed_bytes(error: Error, target: &Path, needed: u64) -> Error {
 /// When a file cannot be read or does not match its digest; the error names the first such file.
 pub fn verify(path: &Path) -> Result<TrainerState, Error> {
     let corrupt = |reason: String| corrupt(path, reason);
-    let marker = read_checksummed(&path.join(MARKER)).map_err(|e| corrupt(format!("{MARKER}: {e}")))?;
+    let marker = read_checksummed(&path.join(MARKER)).map_err(|error| {
+        let cause = error.cause().map(std::io::Error::to_string);
+        corrupt(format!("{MARKER}: {}", cause.as_deref().unwrap_or(error.text())))
+    })?;
     let committed: Committed =
         serde_json::from_slice(&marker).map_err(|e| corrupt(format!("{MARKER}: {e}")))?;
     for (name, entry) in &committed.files {
