@@ -64,7 +64,7 @@ pub fn load_pretraining(
         return Err(no_head(head, hint).at(folder));
     }
     let fresh = BertForPreTraining::new(config, seed, device);
-    let (model, report) = load_named_tensors(fresh, tensors, policy)?;
+    let (model, report) = load_named_tensors(fresh, tensors, policy).map_err(|error| error.at(folder))?;
     Ok(Pretrained { model, fresh: report.missing })
 }
 

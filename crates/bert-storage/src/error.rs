@@ -38,7 +38,7 @@ pub enum Class {
     Later,
     /// The signal of this number stopped the command (128 + number).
     Stopped(i32),
-    /// Another process of the group failed; the exit code of its error.
+    /// Another process failed, with this exit code.
     Elsewhere(u8),
 }
 
@@ -147,9 +147,11 @@ impl Error {
         self
     }
 
-    /// Returns the error with a line of a file, or a row of a table without lines, counted from 1.
+    /// Returns the error with a line of a file, or a row of a table without lines, counted from 1, unless it has a path.
     pub fn at_line(mut self, path: impl AsRef<Path>, line: u64) -> Self {
-        self.0.line.get_or_insert(line);
+        if self.0.path.is_none() {
+            self.0.line = Some(line);
+        }
         self.at(path)
     }
 
@@ -305,6 +307,49 @@ mod tests {
     use std::io::{Error, ErrorKind};
 
     use super::{Path, is_disk_full};
+
+    #[test]
+    fn messages_have_place_text_and_causes() {
+        use super::{Class, Error as Located};
+
+        let row = || Located::data("the line is empty").at_line("train.tsv", 3);
+        assert_eq!(row().to_string(), "train.tsv:3: the line is empty");
+        assert_eq!(row().at_line("other.tsv", 9).to_string(), row().to_string(), "the first place counts");
+        assert_eq!(row().map_line(|line| line + 10).line(), Some(13));
+        assert_eq!(Located::option("steps", "must be at least 1").to_string(), "--steps: must be at least 1");
+        let denied = || Error::new(ErrorKind::PermissionDenied, "not yours");
+        let error = Located::io("read", Path::new("a"))(denied());
+        assert_eq!((error.to_string().as_str(), error.text()), ("cannot read a: not yours", "cannot read a"));
+        assert_eq!((error.class(), error.io_kind()), (Class::Failed, Some(ErrorKind::PermissionDenied)));
+        let outer = Located::data("part 2 is damaged").because(error);
+        assert_eq!(outer.to_string(), "part 2 is damaged: cannot read a: not yours");
+        let quoted = Located::failed("the device failed: not yours").because(denied());
+        assert_eq!(quoted.to_string(), "the device failed: not yours");
+        let carried = Located::io("write", Path::new("b"))(row().carry());
+        assert_eq!(carried.to_string(), row().to_string());
+    }
+
+    #[test]
+    fn classes_have_the_documented_exit_codes() {
+        use super::Class;
+
+        let classes = [
+            (Class::Failed, 1),
+            (Class::Exists, 1),
+            (Class::Usage, 2),
+            (Class::Data, 3),
+            (Class::Unlabelled, 3),
+            (Class::Model, 4),
+            (Class::Numerical, 5),
+            (Class::InUse, 6),
+            (Class::Memory, 7),
+            (Class::Later, 75),
+            (Class::Stopped(2), 130),
+            (Class::Stopped(15), 143),
+            (Class::Elsewhere(4), 4),
+        ];
+        assert!(classes.iter().all(|(class, code)| class.exit_code() == *code));
+    }
 
     #[test]
     fn disk_full_is_found_in_nested_errors() {

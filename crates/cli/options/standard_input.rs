@@ -6,7 +6,7 @@ use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
-use bert_storage::is_url;
+use bert_storage::{Error, is_url};
 use tempfile::TempPath;
 
 use crate::output::progress::print_note;
@@ -74,7 +74,7 @@ impl StandardInput {
             .and_then(|bytes| copy.file.rewind().map(|()| bytes));
         let bytes = copied.with_context(|| format!("{}: cannot copy standard input", folder.display()))?;
         if bytes == 0 {
-            bail!("-: standard input is empty");
+            return Err(Error::data("standard input is empty").at("-").into());
         }
         copy.path.clone_into(input);
         Ok(Self { _copy: Some(copy) })

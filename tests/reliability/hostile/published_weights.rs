@@ -109,7 +109,7 @@ fn hostile_pickles_are_refused() {
         4 | opcode | opcode/{refused} its pickle contains the opcode NEWOBJ (0x81), {not_run}
         4 | text | text/{refused} it contains a value that is not a dictionary of tensors; save model.state_dict()
         4 | number | number/{refused} the value of "a" is not a tensor; save model.state_dict()
-        4 | many | the checkpoint does not match the model: missing: ...
+        4 | many | many: the checkpoint does not match the model: missing: ...
         3 | long | long/{damaged} the entry "archive/data.pkl" has 3000000 bytes, more than 2097152{AGAIN}
         3 | count | count/{damaged} its storages have 8589934588 bytes, more than the file{AGAIN}
         3 | overlap | overlap/{damaged} its storages have 1200 bytes, more than the file{AGAIN}

@@ -77,10 +77,10 @@ fn check_other_damage(folder: &Folder, common: &str) {
     let table = format!(
         r#"
         3 | same | same/model.safetensors: damaged safetensors file: two tensors are named "a"...{again}
-        4 | dtype | tensor `a` has element type I64; save it as f32, f16 or bf16
-        4 | nan | tensor `cls.a` contains NaN, which is not finite; use an earlier checkpoint
-        4 | infinite | tensor `cls.a` contains -inf, which is not finite; use an earlier checkpoint
-        4 | many | the checkpoint does not match the model: missing: ... and 39980 more
+        4 | dtype | dtype/model.safetensors: tensor `a` has element type I64; save it as f32, f16 or bf16
+        4 | nan | nan/model.safetensors: tensor `cls.a` contains NaN, which is not finite; use an earlier checkpoint
+        4 | infinite | infinite/model.safetensors: tensor `cls.a` contains -inf, which is not finite; use an earlier checkpoint
+        4 | many | many: the checkpoint does not match the model: missing: ... and 39980 more
         3 | million | million/model.safetensors: damaged safetensors file: its header has ... bytes, more than 4194304{again}
         4 | zip | zip/model.safetensors: {pickle}
         4 | pickle | pickle/model.safetensors: {pickle}

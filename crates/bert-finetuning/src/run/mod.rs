@@ -11,7 +11,6 @@ pub(crate) mod lossless_json;
 pub(crate) mod resume;
 pub(crate) mod run_report;
 pub(crate) mod sample_order;
-pub(crate) mod scored_model;
 pub(crate) mod step;
 pub(crate) mod task_draw;
 pub(crate) mod training;

@@ -1,13 +1,14 @@
-//! Defines the result of one run: its report, its answers and its model.
+//! Defines the result of one run: its report, its answers and its model, and the comparison of scores.
 
 use std::collections::BTreeMap;
 
+use bert_inference::StopFlag;
 use bert_tasks::{Calibration, Metric, Scores};
 use bert_training::MaskedLmScores;
 use serde::{Deserialize, Serialize};
 
 use crate::data::datasets::Part;
-use crate::kinds::FinetuneTask;
+use crate::kinds::{FinetuneTask, ScoredAnswers};
 
 /// One epoch of a run; the last may be partial.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -79,4 +80,38 @@ pub(crate) struct FinishedRun<T: FinetuneTask> {
     pub(crate) answers: BTreeMap<Part, T::Answers>,
     /// The model without autodiff; `None` if another run is better and its model was dropped.
     pub(crate) model: Option<T::Model>,
+}
+
+/// A model and its answers to one part.
+pub(crate) struct ScoredModel<T: FinetuneTask> {
+    /// The model, without autodiff.
+    pub(crate) model: T::Model,
+    pub(crate) scored: ScoredAnswers<T::Answers>,
+    /// Epochs trained.
+    pub(crate) epoch: f64,
+}
+
+impl<T: FinetuneTask> ScoredModel<T> {
+    /// Scores a model on a part.
+    pub(crate) fn new(
+        task: &T,
+        model: T::Model,
+        epoch: f64,
+        part: Part,
+        stop: &StopFlag,
+    ) -> Result<Self, bert_inference::Error> {
+        let scored = task.answer_and_score(&model, part, stop)?;
+        Ok(Self { model, scored, epoch })
+    }
+}
+
+impl<T: FinetuneTask> Clone for ScoredModel<T> {
+    fn clone(&self) -> Self {
+        Self { model: self.model.clone(), scored: self.scored.clone(), epoch: self.epoch }
+    }
+}
+
+/// Returns whether `score` is better. Ties keep the earlier state, and an undefined score never beats a defined one.
+pub(crate) fn is_better(score: f64, best: f64) -> bool {
+    score > best || (best.is_nan() && !score.is_nan())
 }

@@ -47,7 +47,8 @@ impl<M: Architecture> LoadedModel<M> {
             LoadPolicy::FreshHeads => config,
             _ => with_outputs(folder, config, &tensors)?,
         };
-        let (model, _) = load_named_tensors(M::new(&config, 0, device), tensors, policy)?;
+        let loaded = load_named_tensors(M::new(&config, 0, device), tensors, policy);
+        let (model, _) = loaded.map_err(|error| error.at(folder))?;
         Ok(Self { model, files: ModelFiles { config, ..files } })
     }
 }

@@ -96,5 +96,5 @@ pub fn load_pretrained_weights<M: Module>(
     dir: &Path,
     policy: LoadPolicy,
 ) -> Result<(M, LoadReport), Error> {
-    load_named_tensors(model, read_pretrained_tensors(dir)?, policy)
+    load_named_tensors(model, read_pretrained_tensors(dir)?, policy).map_err(|error| error.at(dir))
 }

@@ -101,7 +101,7 @@ pub fn read_safetensors(path: &Path) -> Result<NamedTensors, Error> {
             "this safetensors file is not supported: it is a file of PyTorch; rename it to pytorch_model.bin";
         return Err(Error::model(text).at(path));
     }
-    named_tensors_from_bytes(&bytes, path)
+    named_tensors_from_bytes(&bytes, path).map_err(|error| error.at(path))
 }
 
 /// Returns the tensors in the bytes of a safetensors file, converted to f32. Error messages contain `path`.

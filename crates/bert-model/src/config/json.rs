@@ -27,7 +27,8 @@ impl BertConfig {
     /// When the file cannot be read, when it is not a JSON object, or when a key is missing or invalid; the error names
     /// the key.
     pub fn read(path: impl AsRef<Path>) -> Result<Self, Error> {
-        Self::from_json(read_object(path.as_ref())?)
+        let path = path.as_ref();
+        Self::from_json(read_object(path)?).map_err(|error| error.at(path))
     }
 
     /// Reads like [`BertConfig::read`], with this vocabulary size if the file has no `vocab_size`. Also returns whether
@@ -41,7 +42,7 @@ impl BertConfig {
         if !has_size {
             json.insert("vocab_size".into(), vocab_size.into());
         }
-        Ok((Self::from_json(json)?, has_size))
+        Ok((Self::from_json(json).map_err(|error| error.at(path))?, has_size))
     }
 
     /// Parses the object of a `config.json`. The five sizes are required; everything else defaults to BERT's values.

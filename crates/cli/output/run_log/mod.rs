@@ -11,6 +11,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use bert_finetuning::FinetuneEvent;
 use bert_inference::StopFlag;
+use bert_storage::Error;
 use bert_training::histograms::checkpoint_histograms;
 use bert_training::{Evaluation, PretrainEvent};
 use clap::Args as ClapArgs;
@@ -191,7 +192,8 @@ impl RunLog {
             }
             Err(error) => {
                 self.folder = None;
-                print_message(Word::Warning, &format!("--tensorboard: {}: {error}", folder.display()));
+                let failed = Error::io("write to", &folder.components().collect::<PathBuf>())(error);
+                print_message(Word::Warning, &format!("--tensorboard: {failed}"));
             }
         }
     }

@@ -13,8 +13,7 @@ use crate::data::datasets::Part;
 use crate::events::{FinetuneEvent, TaskEpoch};
 use crate::kinds::{FinetuneTask, ScoredAnswers};
 use crate::run::resume::TaskProgress;
-use crate::run::run_report::{EpochReport, FinishedRun, RunReport};
-use crate::run::scored_model::{ScoredModel, is_better};
+use crate::run::run_report::{EpochReport, FinishedRun, RunReport, ScoredModel, is_better};
 use crate::run::step::TrainSettings;
 use crate::run::training::Training;
 

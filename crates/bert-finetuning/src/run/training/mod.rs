@@ -12,8 +12,8 @@ use burn::tensor::Tensor;
 use crate::events::FinetuneEvent;
 use crate::kinds::FinetuneTask;
 use crate::run::resume::{Progress, RestoredState, RunSnapshot, SavedRun, TaskProgress};
+use crate::run::run_report::ScoredModel;
 use crate::run::sample_order::SampleOrder;
-use crate::run::scored_model::ScoredModel;
 use crate::run::step::{StepBatches, TrainSettings, TrainState};
 use crate::run::task_draw::TaskDraw;
 

@@ -237,32 +237,28 @@ impl<'a> CheckpointFolder<'a> {
         self.0.discard(&name(step), &format!("{REMOVED}{}", name(step)))
     }
 
-    /// Returns the newest checkpoint whose files all match their digests; calls `warn` for every newer one that does
-    /// not.
+    /// Returns the newest checkpoint whose files all match their digests; calls `warn` for every newer one, if
+    /// there is a good one.
     ///
     /// # Errors
     /// When all checkpoints are corrupt, or when the folder cannot be read.
     pub fn newest_good(&self, warn: &mut dyn FnMut(&Error)) -> Result<Option<ValidCheckpoint>, Error> {
         let steps = self.steps()?;
-        let mut newest = None;
+        let mut corrupt = Vec::new();
         for &step in steps.iter().rev() {
             let path = self.path(step);
             match verify(&path) {
-                Ok(state) => return Ok(Some(ValidCheckpoint { path, state })),
-                Err(error) => {
-                    warn(&error);
-                    newest.get_or_insert(error.to_string());
+                Ok(state) => {
+                    corrupt.iter().for_each(warn);
+                    return Ok(Some(ValidCheckpoint { path, state }));
                 }
+                Err(error) => corrupt.push(error),
             }
         }
-        match newest {
-            None => Ok(None),
-            Some(newest) => {
-                let count = steps.len();
-                Err(Error::model(format!("all {count} checkpoints are corrupt; the newest: {newest}"))
-                    .at(self.0.path()))
-            }
-        }
+        let Some(newest) = corrupt.first() else { return Ok(None) };
+        let count = steps.len();
+        Err(Error::model(format!("all {count} checkpoints are corrupt; the newest: {newest}"))
+            .at(self.0.path()))
     }
 }
 
