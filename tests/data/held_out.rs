@@ -70,3 +70,19 @@ fn standard_input_gives_the_bytes_of_a_file() {
     assert!(shard("piped") == shard("read"));
     assert!(!folder.names(".").iter().any(|name| name.contains("standard-input")), "{:?}", folder.names("."));
 }
+
+#[test]
+fn errors_of_standard_input_name_it() {
+    let folder = Folder::with_data();
+    folder.write("utf16.txt", b"\xff\xfet\0h\0e\0\n\0");
+    folder.write("empty.txt", "");
+    for (file, says) in
+        [("utf16.txt", "-: this is text in UTF-16"), ("empty.txt", "-: standard input is empty")]
+    {
+        let line = format!("make-pretrain-data --input - --vocab vocab.txt {FLAGS} --output out");
+        let mut command = folder.command(&line);
+        command.stdin(File::open(folder.at(file)).expect("the text"));
+        let ended = ended(&line, command.output().expect("a program"));
+        assert!(ended.code == Some(3) && ended.stderr.contains(says), "{}", ended.stderr);
+    }
+}

@@ -46,7 +46,7 @@ impl<'a> AtomicFile<'a> {
         name.push(path.file_name().unwrap_or_default());
         name.push(format!(".{random}{}.tmp", check_of(&random)));
         let temporary = path.with_file_name(name);
-        let file = files.create(&temporary).map_err(Error::io("create", &temporary))?;
+        let file = files.create(&temporary).map_err(Error::io("create", path))?;
         Ok(Self {
             files,
             path: path.to_owned(),

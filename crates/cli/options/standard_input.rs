@@ -4,12 +4,21 @@ use std::fs::File;
 use std::io::{self, Seek};
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use anyhow::{Context, bail};
 use bert_storage::{Error, is_url};
 use tempfile::TempPath;
 
 use crate::output::progress::print_note;
+
+/// Path of the copy in this process.
+static COPY: OnceLock<PathBuf> = OnceLock::new();
+
+/// Returns a message with the name `-` in place of the path of the copy.
+pub fn with_given_name(message: String) -> String {
+    COPY.get().map_or_else(|| message.clone(), |copy| message.replace(&*copy.to_string_lossy(), "-"))
+}
 
 /// The copy of standard input. On Linux it is an open file without a name, which is gone with the process, however that
 /// ends; elsewhere it has a name and is removed with this value.
@@ -77,6 +86,7 @@ impl StandardInput {
             return Err(Error::data("standard input is empty").at("-").into());
         }
         copy.path.clone_into(input);
+        COPY.get_or_init(|| copy.path.clone());
         Ok(Self { _copy: Some(copy) })
     }
 }

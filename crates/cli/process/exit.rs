@@ -18,6 +18,7 @@ use std::fmt;
 use std::io::Write;
 use std::process::ExitCode;
 
+use crate::options::standard_input::with_given_name;
 use crate::output::status_line::write_above;
 use crate::output::terminal::{Word, visible};
 
@@ -60,6 +61,7 @@ pub fn finish(result: anyhow::Result<()>) -> ExitCode {
             text.push_str(&cause);
         }
     }
+    let text = with_given_name(text);
     let code = exit_code(&error);
     // A requested stop is not an error.
     let word = if [130, 143].contains(&code) { Word::Note } else { Word::Error };
