@@ -155,7 +155,7 @@ mod tests {
         let pair = [TextRow::pair("x", "y", "good")];
         assert!(of(&moods(), &pair, classes).starts_with("rows of dev:1: "));
         assert!(of(&[], &moods(), classes).starts_with("rows to train on: "));
-        assert!(of(&moods()[..1], &moods(), classes).contains("1 different labels"));
+        assert!(of(&moods()[..1], &moods(), classes).contains("1 different label(s)"));
         assert!(of(&moods(), &moods(), TableLabels::Scores).contains("is not a number"));
     }
 }
