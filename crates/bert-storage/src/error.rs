@@ -167,12 +167,6 @@ impl Error {
         self
     }
 
-    /// Returns the error with another class.
-    pub fn with_class(mut self, class: Class) -> Self {
-        self.0.class = class;
-        self
-    }
-
     /// Returns the error with another text.
     pub fn with_text(mut self, text: impl Into<Cow<'static, str>>) -> Self {
         self.0.text = text.into();

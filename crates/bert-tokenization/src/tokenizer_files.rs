@@ -52,7 +52,7 @@ impl TokenizerFiles {
     /// `tokenizer.json`. A file with one of these names uses the settings of its folder.
     ///
     /// # Errors
-    /// When there is no vocabulary, when a file cannot be read or used, when two files contradict each other, or when
+    /// When the vocabulary is missing, when a file cannot be read or used, when two files contradict each other, or when
     /// the tokenizer is another one than BERT's; the error names the file.
     pub fn read(path: &Path) -> Result<Self> {
         let (folder, source) = if path.is_dir() {

@@ -17,7 +17,10 @@ static COPY: OnceLock<PathBuf> = OnceLock::new();
 
 /// Returns a message with the name `-` in place of the path of the copy.
 pub fn with_given_name(message: String) -> String {
-    COPY.get().map_or_else(|| message.clone(), |copy| message.replace(&*copy.to_string_lossy(), "-"))
+    match COPY.get() {
+        Some(copy) => message.replace(&*copy.to_string_lossy(), "-"),
+        None => message,
+    }
 }
 
 /// The copy of standard input. On Linux it is an open file without a name, which is gone with the process, however that

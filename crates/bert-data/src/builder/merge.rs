@@ -23,7 +23,7 @@ use crate::error::{Error, Result, missing_option, other_part, parts_missing};
 /// Leaves a folder whose parts were already merged unchanged.
 ///
 /// # Errors
-/// When there are no parts to merge, when parts are missing or unfinished, when a file of a part is missing or damaged,
+/// When the folder has no parts, when parts are missing or unfinished, when a file of a part is missing or damaged,
 /// when the parts differ, or when a document or row was lost or duplicated. The parts are then left unchanged.
 pub fn merge(folder: &Path, progress: &mut dyn FnMut(ShardProgress)) -> Result<Manifest> {
     merge_with_scratch(folder, None, progress)

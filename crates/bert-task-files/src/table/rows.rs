@@ -51,7 +51,7 @@ impl RowRules<'_> {
     /// Returns the normalized label of a row. A known class is a label, even if it is a mark of a missing one.
     ///
     /// # Errors
-    /// When there is no label, or one that marks a missing label.
+    /// When the row has no label, or one that marks a missing label.
     pub(super) fn label(&self, written: &str) -> Result<String, Error> {
         let label = normalize_label(written);
         let is_known = |known: &[String]| known.iter().any(|class| normalize_label(class) == label);

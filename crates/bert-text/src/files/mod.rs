@@ -50,7 +50,7 @@ pub fn reject_too_many(files: usize, bytes_of_names: u64) -> Result<u64> {
 /// list of names. A URL stands for an object, or for all objects below its name.
 ///
 /// # Errors
-/// When there is no input, when an input names no file or belongs to a table that keeps deleted rows, or when a folder
+/// When the list is empty, when an input names no file or belongs to a table that keeps deleted rows, or when a folder
 /// cannot be read; the error names the path.
 pub fn expand(inputs: &[PathBuf]) -> Result<Vec<PathBuf>> {
     Ok(find(inputs)?.into_iter().flat_map(|walk| walk.found).collect())

@@ -32,9 +32,10 @@ use std::time::Duration;
 use bert_collectives::{Alone, Deadline, Lost, Member, Transport, Waiting, host_name};
 use bert_inference::DeviceName;
 use bert_storage::Class;
-use message::Message;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+
+use message::Message;
 
 use crate::error::{Error, elsewhere, lost_rank, ranks_differ, stopped};
 pub(crate) use step::{BatchTotals, Requests};
