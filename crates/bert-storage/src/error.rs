@@ -173,7 +173,7 @@ impl Error {
         self
     }
 
-    /// Returns the error with the line that a function returns for its line, if it has one.
+    /// Returns the error with its line number replaced by the result of `map`, if it has a line.
     pub fn map_line(mut self, map: impl FnOnce(u64) -> u64) -> Self {
         self.0.line = self.0.line.map(map);
         self

@@ -306,7 +306,8 @@ fn text_in_another_encoding_is_rejected() {
                     );
                     let words: Vec<&str> = error.text().split(' ').collect();
                     let number = |at: usize| words[at].parse::<u64>().unwrap();
-                    let (bad, lines) = (number(0), number(2));
+                    let bad = number(0);
+                    let lines = number(2);
                     assert_eq!(bad * all / lines, of, "{error}");
                     assert!(share < 50 || lines < 6000, "known after a block: {lines}");
                 }
