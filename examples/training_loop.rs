@@ -40,8 +40,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 let loss = model.loss(batch.input(&device), batch.targets(&device), normalizer, mode);
                 MicroBatchLoss::new(loss.total, vec![loss.masked_lm, loss.next_sentence])
             },
-            schedule.learning_rate(step),
-            StepId { seed: SEED, step },
+            StepSettings { seed: SEED, step, learning_rate: schedule.learning_rate(step) },
         );
         model = trained;
         let report = report.map_err(|problem| format!("step {step} is not finite: {problem:?}"))?;

@@ -101,7 +101,7 @@ pub mod prelude {
     pub use bert_training::{
         DataLoader, Evaluation, FreshWeights, InitializationChoice, MicroBatchLoss, Optimizer,
         OptimizerConfig, PretrainConfig, PretrainEvent, PretrainingBatch, Resume, Schedule, ScheduleKind,
-        StepId, evaluate, pretrain, train_step,
+        StepSettings, evaluate, pretrain, train_step,
     };
 }
 

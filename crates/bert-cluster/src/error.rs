@@ -3,12 +3,13 @@
 use std::process::ExitCode;
 
 pub use bert_storage::{Class, Error, Result};
+use bert_storage::{visible, with_flags};
 
 use crate::work::message;
 
 /// Prints an error with its causes and returns its exit code.
 pub fn finish(result: anyhow::Result<()>) -> ExitCode {
     let Err(error) = result else { return ExitCode::SUCCESS };
-    eprintln!("error: {}", bert_storage::visible(&message(error.chain())));
+    eprintln!("error: {}", visible(&with_flags(&message(error.chain()))));
     ExitCode::from(error.downcast_ref::<Error>().map_or(1, Error::exit_code))
 }

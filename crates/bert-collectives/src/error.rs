@@ -19,7 +19,7 @@ pub enum Lost {
         reason: String,
     },
     /// Ranks that have not sent or taken a byte for the length of the timeout.
-    #[error("no answer from {} for {} s (--group-timeout)", list(members), after.as_secs_f64().round())]
+    #[error("no answer from {} for {} s (`.group_timeout`)", list(members), after.as_secs_f64().round())]
     Silent {
         /// The ranks, ascending.
         members: Vec<Member>,
@@ -61,7 +61,7 @@ mod tests {
         let silent = Lost::Silent { members: vec![member(1), member(2)], after: Duration::from_secs(600) };
         assert_eq!(
             silent.to_string(),
-            "no answer from rank 1 on node7, rank 2 on node7 for 600 s (--group-timeout)"
+            "no answer from rank 1 on node7, rank 2 on node7 for 600 s (`.group_timeout`)"
         );
         assert!(list(&(0..10).map(member).collect::<Vec<_>>()).ends_with("rank 7 on node7 and 2 more"));
     }

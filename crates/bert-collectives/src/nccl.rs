@@ -102,7 +102,7 @@ impl NcclTransport {
 }
 
 fn no_engine(reason: &str) -> Error {
-    Error::usage(format!("{reason}; use --group tcp"))
+    Error::usage(format!("{reason}; use `.group` tcp"))
 }
 
 impl Transport for NcclTransport {

@@ -83,7 +83,7 @@ impl Plan {
             (_, Some(found)) => tcp(found, variable, host).map(Self::Tcp),
             (None, None) => Ok(Self::Alone),
             (Some(engine @ (Engine::Tcp | Engine::Nccl)), None) => Err(Error::usage(format!(
-                "--group {engine} needs BERT_RANK and BERT_WORLD_SIZE, or a launcher such as `bert launch`, srun \
+                "`.group` {engine} needs BERT_RANK and BERT_WORLD_SIZE, or a launcher such as `bert launch`, srun \
                      or torchrun"
             ))),
             (Some(Engine::Alone), _) => Ok(Self::Alone),
@@ -133,7 +133,7 @@ fn tcp(
         };
         let reason = format!(
             "{by}. {mpi}For TCP, set BERT_MASTER_ADDR to the host of rank 0 and BERT_MASTER_PORT to a free port there; \
-             --group alone trains without the other processes"
+             `.group` alone trains without the other processes"
         );
         return Err(Error::usage(reason));
     };

@@ -7,9 +7,9 @@ use std::fmt::Display;
 
 pub use bert_storage::{Class, Error, Result, is_disk_full};
 
-/// Returns the error of an option, without dashes, with an invalid value.
+/// Returns the error of a setting with an invalid value.
 pub(crate) fn invalid_option(option: &str, value: impl Display, expected: &str) -> Error {
-    Error::usage(format!("--{option} is {value}, but must be {expected}"))
+    Error::usage(format!("`.{option}` is {value}, but must be {expected}"))
 }
 
 /// Returns the error of an input without a document that has a token.
@@ -19,7 +19,7 @@ pub(crate) fn no_tokens(files: usize, lines: u64) -> Error {
 
 /// Returns the error of a missing option, with its purpose.
 pub(crate) fn missing_option(option: &str, purpose: &str) -> Error {
-    Error::usage(format!("--{option} is required: {purpose}"))
+    Error::usage(format!("`.{option}` is required: {purpose}"))
 }
 
 /// Returns the error of an output folder with a file that this program did not write.
@@ -31,14 +31,14 @@ pub(crate) fn holds_other_data(file: &str) -> Error {
 pub(crate) fn unfinished_build(differences: &str) -> Error {
     Error::usage(format!(
         "this folder holds an unfinished build in which {differences}: repeat that command to finish it, or discard it with \
-         --overwrite (parts: remove the folder)"
+         `.overwrite` (parts: remove the folder)"
     ))
 }
 
 /// Returns the error of an output with a data set other than the requested one; the differences in words.
 pub(crate) fn finished_data_set(differences: &str) -> Error {
     Error::usage(format!(
-        "this output already holds a finished data set: use --overwrite to replace it (parts and engines: remove it first); \
+        "this output already holds a finished data set: use `.overwrite` to replace it (parts and engines: remove it first); \
          {differences}"
     ))
 }
@@ -63,7 +63,7 @@ pub(crate) fn other_part(part: usize, difference: &str) -> Error {
 pub(crate) fn parts_missing(parts: usize, missing: &[usize]) -> Error {
     let finished = parts - missing.len();
     let advice = match missing {
-        [part] => format!("part {part} is missing: make it with --part {part} --parts {parts}"),
+        [part] => format!("part {part} is missing: make it with `.part` {part} `.parts` {parts}"),
         _ => {
             let runs = missing.chunk_by(|a, b| a + 1 == *b).map(|run| match run {
                 [first, .., last] => format!("{first}-{last}"),
@@ -71,7 +71,7 @@ pub(crate) fn parts_missing(parts: usize, missing: &[usize]) -> Error {
             });
             let list = runs.collect::<Vec<_>>().join(",");
             format!(
-                "parts {list} are missing: make each with --part I --parts {parts}, for example as a job array {list}"
+                "parts {list} are missing: make each with `.part` I `.parts` {parts}, for example as a job array {list}"
             )
         }
     };
@@ -96,7 +96,7 @@ mod tests {
     fn all_missing_parts_are_listed() {
         assert_eq!(
             parts_missing(9, &[2, 4, 5, 6, 9]).to_string(),
-            "4 of 9 parts are finished; parts 2,4-6,9 are missing: make each with --part I --parts 9, for example as a job \
+            "4 of 9 parts are finished; parts 2,4-6,9 are missing: make each with `.part` I `.parts` 9, for example as a job \
              array 2,4-6,9"
         );
     }

@@ -165,7 +165,7 @@ impl Action<'_> {
                 if !changed.is_empty() {
                     return Err(Error::model(format!(
                         "the finished fine-tuning in this folder has another configuration, other weights or other \
-                         data: {}. --resume needs the same ones; choose another --output",
+                         data: {}. `.resume` needs the same ones; choose another `.output`",
                         changed.join("; ")
                     ))
                     .at(output));

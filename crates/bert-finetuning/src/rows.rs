@@ -33,9 +33,9 @@ pub fn finetune_rows(
     check(config.is_table(), "task", &reason)?;
     let files = [
         ("data", &config.data),
-        ("train-file", &config.train_file),
-        ("dev-file", &config.dev_file),
-        ("test-file", &config.test_file),
+        ("train_file", &config.train_file),
+        ("dev_file", &config.dev_file),
+        ("test_file", &config.test_file),
         ("predict", &config.predict),
     ];
     for (flag, path) in files {

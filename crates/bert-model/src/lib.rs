@@ -106,8 +106,7 @@ mod models;
 pub use bert_kernels::gelu::Gelu;
 
 pub use crate::adapters::{
-    AdapterFolder, AdapterFusion, AdapterMetadata, FusionFolder, read_adapter, read_fusion, save_adapter,
-    save_fusion,
+    AdapterFolder, AdapterFusion, AdapterMetadata, FusionFolder, read_adapter, read_fusion, save_fusion,
 };
 pub use crate::checkpoint::foreign_weights::is_adapter_folder;
 pub use crate::checkpoint::load::{LoadPolicy, load_named_tensors};

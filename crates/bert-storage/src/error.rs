@@ -61,14 +61,15 @@ impl Class {
 }
 
 /// An error. Its message begins with its place, if it has one, and ends with its causes, unless the text quotes them:
-/// `train.tsv:3: the line is empty, but must have a text`, `cannot read train.tsv: permission denied`.
+/// `train.tsv:3: the line is empty, but must have a text`, `cannot read train.tsv: permission denied`. A message names a
+/// setting as a field of its configuration, with a dot and in backquotes: [`with_flags`] turns it into a flag.
 pub struct Error(Box<Parts>);
 
 #[derive(Debug)]
 struct Parts {
     class: Class,
     is_absent: bool,
-    flag: Option<&'static str>,
+    setting: Option<&'static str>,
     path: Option<PathBuf>,
     line: Option<u64>,
     text: Cow<'static, str>,
@@ -82,7 +83,7 @@ impl Error {
         Self(Box::new(Parts {
             class,
             is_absent: false,
-            flag: None,
+            setting: None,
             path: None,
             line: None,
             text,
@@ -110,10 +111,10 @@ impl Error {
         Self::new(Class::Model, text)
     }
 
-    /// Returns the error of an option's value; the option as on the command line, without dashes.
-    pub fn option(flag: &'static str, text: impl Into<Cow<'static, str>>) -> Self {
+    /// Returns the error of the value of a setting; the setting by its name in the configuration, such as `batch_size`.
+    pub fn option(setting: &'static str, text: impl Into<Cow<'static, str>>) -> Self {
         let mut error = Self::usage(text);
-        error.0.flag = Some(flag);
+        error.0.setting = Some(setting);
         error
     }
 
@@ -194,9 +195,9 @@ impl Error {
         self.0.is_absent
     }
 
-    /// Returns the option whose value is wrong, without dashes.
-    pub fn flag(&self) -> Option<&'static str> {
-        self.0.flag
+    /// Returns the setting whose value is wrong.
+    pub fn setting(&self) -> Option<&'static str> {
+        self.0.setting
     }
 
     /// Returns the file or folder that the error concerns.
@@ -245,9 +246,9 @@ impl Error {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Parts { flag, path, line, text, .. } = &*self.0;
-        if let Some(flag) = flag {
-            write!(f, "--{flag}: ")?;
+        let Parts { setting, path, line, text, .. } = &*self.0;
+        if let Some(setting) = setting {
+            write!(f, "`.{setting}`: ")?;
         }
         if let Some(path) = path {
             write!(f, "{}:", shown(path))?;
@@ -277,6 +278,24 @@ impl StdError for Error {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
         self.0.cause.as_deref().map(|cause| cause as _)
     }
+}
+
+/// Returns the message of an error or a warning with the flags of a program in place of its settings: `--batch-size` in
+/// place of `` `.batch_size` ``.
+pub fn with_flags(message: &str) -> String {
+    let mut parts = message.split("`.");
+    let mut text = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let is_name = |name: &str| {
+            !name.is_empty()
+                && name.bytes().all(|byte| byte.is_ascii_lowercase() || b"_0123456789".contains(&byte))
+        };
+        text += &match part.split_once('`') {
+            Some((name, rest)) if is_name(name) => format!("--{}{rest}", name.replace('_', "-")),
+            _ => format!("`.{part}"),
+        };
+    }
+    text
 }
 
 /// Returns whether an error, or one of its causes, means that a disk or quota is full.
@@ -310,7 +329,10 @@ mod tests {
         assert_eq!(row().to_string(), "train.tsv:3: the line is empty");
         assert_eq!(row().at_line("other.tsv", 9).to_string(), row().to_string(), "the first place counts");
         assert_eq!(row().map_line(|line| line + 10).line(), Some(13));
-        assert_eq!(Located::option("steps", "must be at least 1").to_string(), "--steps: must be at least 1");
+        assert_eq!(
+            Located::option("steps", "must be at least 1").to_string(),
+            "`.steps`: must be at least 1"
+        );
         let denied = || Error::new(ErrorKind::PermissionDenied, "not yours");
         let error = Located::io("read", Path::new("a"))(denied());
         assert_eq!((error.to_string().as_str(), error.text()), ("cannot read a: not yours", "cannot read a"));
@@ -321,6 +343,18 @@ mod tests {
         assert_eq!(quoted.to_string(), "the device failed: not yours");
         let carried = Located::io("write", Path::new("b"))(row().carry());
         assert_eq!(carried.to_string(), row().to_string());
+    }
+
+    #[test]
+    fn settings_are_flags_on_a_command_line() {
+        use super::{Error as Located, with_flags};
+
+        let error = Located::option("warmup_steps", "must not be more than `.steps`");
+        assert_eq!(with_flags(&error.to_string()), "--warmup-steps: must not be more than --steps");
+        assert_eq!(with_flags("use `.adam_beta1` 0.9"), "use --adam-beta1 0.9");
+        for text in ["`gelu`", "`.", "`.git/x`", "`.A`", "``.``", "read `.npy", ""] {
+            assert_eq!(with_flags(text), text);
+        }
     }
 
     #[test]

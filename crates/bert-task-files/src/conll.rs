@@ -47,7 +47,7 @@ pub fn read_sentences(path: &Path, labels: LabelUse) -> Result<ExampleFile<Sente
         let mut is_whole = true;
         if has_tags {
             let tag = columns[1..].last().filter(|tag| !is_missing(tag));
-            let advice = "--skip-unlabelled leaves such sentences out";
+            let advice = "`.skip_unlabelled` leaves such sentences out";
             let missing = || format!("the word {word:?} has no tag in the last column; {advice}");
             let tag = labels.unless_left_out(tag.ok_or_else(|| Error::new(Class::Unlabelled, missing())))?;
             is_whole = tag.is_some();

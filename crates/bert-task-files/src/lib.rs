@@ -62,7 +62,7 @@ pub fn find_split(task: &Task, dir: &Path, split: Split) -> Result<SplitFile, Er
     if dir.is_file() {
         let tried: Vec<&str> = spec.file_names(split).collect();
         return Err(Error::data(format!(
-            "this is a file, but --data is the folder with the files of task {task} ({})",
+            "this is a file, but `.data` is the folder with the files of task {task} ({})",
             tried.join(", ")
         ))
         .at(dir));

@@ -200,7 +200,7 @@ fn text_or_pair(fields: Vec<Option<String>>) -> Result<RowTexts, Error> {
     match (fields.next(), fields.next(), found) {
         (Some(text_a), text_b, ..=2) => Ok(RowTexts { text_a, text_b, id: None }),
         _ => {
-            let expected = "a text, or two separated by a tab, or a header that names the columns of the texts (--columns)";
+            let expected = "a text, or two separated by a tab, or a header that names the columns of the texts (`.columns`)";
             Err(Error::data(format!("{found} tab-separated columns, expected {expected}")))
         }
     }

@@ -108,7 +108,7 @@ pub fn read_questions(path: &Path, rules: QuestionRules) -> Result<ExampleFile<Q
                     let found: String = context[start..].chars().take(text.chars().count()).collect();
                     Err(Error::data(format!(
                         "question {id}: the text has {found:?} at character {answer_start}, not the answer {text:?}; \
-                         --skip-misplaced-answers leaves such questions out"
+                         `.skip_misplaced_answers` leaves such questions out"
                     ))
                     .at(path))
                 }
@@ -129,7 +129,7 @@ pub fn read_questions(path: &Path, rules: QuestionRules) -> Result<ExampleFile<Q
                     Class::Unlabelled,
                     format!(
                         "question {id} has no answer (SQuAD 2.0 marks such questions with \"is_impossible\": true); \
-                         --skip-unlabelled leaves such questions out"
+                         `.skip_unlabelled` leaves such questions out"
                     ),
                 ))
             };
@@ -210,7 +210,7 @@ mod tests {
                {"id":"r","question":"Wer?","answers":[{"text":"Zoë","answer_start":1}]}"#,
         );
         let error = read(&json).unwrap_err().to_string();
-        assert!(error.contains("question r") && error.contains("--skip-misplaced-answers"), "{error}");
+        assert!(error.contains("question r") && error.contains("`.skip_misplaced_answers`"), "{error}");
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), json).unwrap();
         let rules = QuestionRules { labels: LabelUse::Required, skip_misplaced: true };

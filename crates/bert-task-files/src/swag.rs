@@ -104,7 +104,7 @@ mod tests {
             "{labelled}"
         );
         let missing = error(format!("{HEADER}{row}\n"), true);
-        assert!(missing.starts_with("val.csv:2: there is no label here; --skip-unlabelled"), "{missing}");
+        assert!(missing.starts_with("val.csv:2: there is no label here; `.skip_unlabelled`"), "{missing}");
         assert!(error(format!("{HEADER}0,v\n"), true).starts_with("val.csv:2: 2 comma-separated columns"));
         assert!(error("sent1,sent2\n".into(), false).starts_with("val.csv:1: no column \"ending0\""));
         assert!(error(HEADER.into(), true).contains("no examples"));

@@ -4,7 +4,7 @@ pub use bert_storage::{Class, Error, Result};
 
 /// Returns the error of a row that has no text in its key or column.
 pub(crate) fn no_text(column: &str, problem: &str) -> Error {
-    Error::data(format!("{column:?} {problem} (see --text-column)"))
+    Error::data(format!("{column:?} {problem} (see `.text_column`)"))
 }
 
 /// Returns the error of a column that is missing or has another type.

@@ -163,8 +163,8 @@ fn tidy(raw: &[u8], reference: bool) -> Cow<'_, [u8]> {
 /// Rejects a row that is null or blank.
 fn reject_empty(text: Option<&str>, (path, row): (&Path, u64), column: &str) -> Result<()> {
     let problem = match text {
-        None => "is null, which --strict-rows rejects",
-        Some(text) if python_strip(text).is_empty() => "is empty, which --strict-rows rejects",
+        None => "is null, which `.strict_rows` rejects",
+        Some(text) if python_strip(text).is_empty() => "is empty, which `.strict_rows` rejects",
         Some(_) => return Ok(()),
     };
     Err(no_text(column, problem).at_line(path, row))

@@ -14,15 +14,15 @@ pub fn output_exists(path: &Path, found: &str, hint: &str) -> Error {
 
 /// Returns the error of a folder without a run to resume.
 pub fn nothing_to_resume(path: &Path) -> Error {
-    Error::failed("no run to resume here (no run.json); start one without --resume").at(path)
+    Error::failed("no run to resume here (no run.json); start one without `.resume`").at(path)
 }
 
 /// Returns the error of a run that is resumed with another configuration; each difference in words.
 pub(crate) fn run_differs(path: &Path, differences: &[String]) -> Error {
     let run = path.display();
     Error::model(format!(
-        "this run was started with another configuration: {}. Use the same flags with --resume; to change them, start a new \
-         run from its weights: --init-checkpoint {run} --output NEW",
+        "this run was started with another configuration: {}. Use the same flags with `.resume`; to change them, start a new \
+         run from its weights: `.init_checkpoint` {run} `.output` NEW",
         differences.join("; ")
     ))
     .at(path)
@@ -41,15 +41,15 @@ pub(crate) fn check_stop(stop: &StopFlag) -> Result<(), Error> {
 
 /// Returns the error of a damaged `run.json`.
 pub(crate) fn damaged_run(path: &Path, reason: impl std::fmt::Display) -> Error {
-    let advice = "the checkpoints can still be used with --init-checkpoint";
+    let advice = "the checkpoints can still be used with `.init_checkpoint`";
     Error::model(format!("damaged: {reason}; {advice}")).at(path)
 }
 
 /// Returns the error of a stop after a step. A checkpoint has been written, unless the step is 0.
 pub fn stopped(signal: i32, step: u64) -> Error {
     let text = match step {
-        0 => "stopped before the first step; nothing is lost, start again (with --resume if the run's folder exists)".into(),
-        step => format!("stopped after step {step}; a checkpoint was saved, continue with --resume"),
+        0 => "stopped before the first step; nothing is lost, start again (with `.resume` if the run's folder exists)".into(),
+        step => format!("stopped after step {step}; a checkpoint was saved, continue with `.resume`"),
     };
     Error::new(Class::Stopped(signal), text)
 }
@@ -66,7 +66,7 @@ pub fn after_step(error: Error, step: u64) -> Error {
 pub fn not_finite(step: u64, loss: f64, gradient_norm: f64) -> Error {
     let text = format!(
         "step {step}: loss {loss}, gradient norm {gradient_norm}: not finite, so the update was not applied (use a lower \
-         --learning-rate or more warm-up)"
+         `.learning_rate` or more warm-up)"
     );
     Error::new(Class::Numerical, text)
 }
@@ -76,10 +76,10 @@ pub fn not_finite(step: u64, loss: f64, gradient_norm: f64) -> Error {
 pub(crate) fn lost_rank(step: u64, lost: Lost, fewer: &[usize]) -> Error {
     let text = match step {
         0 => format!(
-            "before the first step was finished: {lost}; start again (with --resume if the run's folder exists)"
+            "before the first step was finished: {lost}; start again (with `.resume` if the run's folder exists)"
         ),
         step => format!(
-            "after step {step}: {lost}; the last checkpoint is intact, continue with --resume{}",
+            "after step {step}: {lost}; the last checkpoint is intact, continue with `.resume`{}",
             or_with_fewer(fewer)
         ),
     };

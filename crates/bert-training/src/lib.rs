@@ -97,7 +97,7 @@ pub use crate::run_dir::training_run::{Resume, TrainingRun};
 pub use crate::step::device_check::DeviceCheck;
 pub use crate::step::divergence::{Divergence, Rise};
 pub use crate::step::pretraining_loss::pretraining_objective;
-pub use crate::step::{MicroBatchLoss, NotFinite, StepId, StepReport, train_step};
+pub use crate::step::{MicroBatchLoss, NotFinite, StepReport, StepSettings, train_step};
 
 // The other crates of the workspace use these items, which may change in any version.
 #[doc(hidden)]
@@ -126,4 +126,4 @@ pub use crate::pretrain::{
 #[doc(hidden)]
 pub use crate::run_dir::{histograms, identity, incomplete_output, metrics_log, training_run::trainer_state};
 #[doc(hidden)]
-pub use crate::step::{device_check, device_selection, train_step_in};
+pub use crate::step::{device_check, device_selection};

@@ -72,7 +72,7 @@ impl TranslationConfig {
             "hidden-size",
             "must be even and at least 2",
         )?;
-        rule(heads > 0 && self.hidden_size.is_multiple_of(heads), "heads", "must divide --hidden-size")?;
+        rule(heads > 0 && self.hidden_size.is_multiple_of(heads), "heads", "must divide `.hidden_size`")?;
         rule(self.intermediate_size > 0, "intermediate-size", "must be at least 1")?;
         rule(self.encoder_layers > 0 && self.decoder_layers > 0, "layers", "must be at least 1")?;
         rule(self.max_length >= 3, "max-length", "must be at least 3")?;

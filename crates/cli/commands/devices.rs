@@ -4,7 +4,7 @@ use bert_inference::memory::bytes_in_words;
 use bert_inference::{DEVICE_HELP, DeviceInfo, DeviceName, KernelChoice, PrecisionChoice};
 use bert_kernels::Compute;
 use bert_model::{BertConfig, Preset};
-use bert_storage::Class;
+use bert_storage::{Class, with_flags};
 use bert_training::device_check::{CheckShape, check_device};
 use bert_training::device_selection::select_device;
 use clap::Args as ClapArgs;
@@ -123,7 +123,7 @@ fn checked(
     Ok(match check_device(device, &device.open()?, &model, shape) {
         Ok(check) => check.to_string(),
         Err(error) if error.class() == Class::Numerical => {
-            let text = error.to_string();
+            let text = with_flags(&error.to_string());
             wrong.get_or_insert(error);
             text
         }

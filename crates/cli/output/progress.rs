@@ -4,6 +4,7 @@ use std::fmt::Display;
 use std::time::{Duration, Instant};
 
 use bert_data::ShardProgress;
+use bert_storage::with_flags;
 
 use crate::output::status_line::{self, Content, StatusLine, write_above};
 use crate::output::terminal::{Word, stderr_width, visible, wrapped};
@@ -143,7 +144,7 @@ pub fn print_message(word: Word, text: &str) {
 
 /// Prints a line to stderr, with control characters escaped ([`visible`]). A closed stderr is ignored.
 pub fn print_stderr(text: &str) {
-    write_above(&format!("{}\n", wrapped(&visible(text), stderr_width())));
+    write_above(&format!("{}\n", wrapped(&visible(&with_flags(text)), stderr_width())));
 }
 
 /// Formats seconds as 1h02m, 3m04s or 5s.

@@ -11,6 +11,7 @@ use terminal_size::terminal_size_of;
 use textwrap::{Options, WordSeparator, WordSplitter, fill};
 
 pub use bert_storage::visible;
+use bert_storage::with_flags;
 
 /// The first word of a message, which is coloured on a terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,8 +27,8 @@ pub enum Word {
 }
 
 impl Word {
-    /// Formats a message for stderr: this word, in colour if stderr shows colours, and the text with control characters
-    /// escaped, wrapped to the width of the terminal.
+    /// Formats a message for stderr: this word, in colour if stderr shows colours, and the text with its settings as flags
+    /// and control characters escaped, wrapped to the width of the terminal.
     pub fn message(self, text: &str) -> String {
         let (word, colour) = match self {
             Self::Error => ("error", AnsiColor::Red),
@@ -36,7 +37,7 @@ impl Word {
             Self::Good => ("good", AnsiColor::Green),
         };
         let style = if shows_colour() { colour.on_default().bold() } else { Style::new() };
-        let lines = wrapped(&format!("{word}: {}", visible(text)), stderr_width());
+        let lines = wrapped(&format!("{word}: {}", visible(&with_flags(text))), stderr_width());
         format!("{style}{word}:{style:#}{}", &lines[word.len() + 1..])
     }
 }

@@ -52,7 +52,7 @@ pub(crate) fn resolve(budget: Option<ByteSize>, threads: usize) -> Result<ByteSi
         return Ok(budget);
     }
     Err(Error::usage(format!(
-        "--memory-budget is {budget}, but {threads} thread(s) need at least {}",
+        "`.memory_budget` is {budget}, but {threads} thread(s) need at least {}",
         ByteSize(min_budget)
     )))
 }

@@ -172,7 +172,7 @@ fn damage_of(part: Part) -> impl FnOnce(Error) -> Error {
     let Part { index, count } = part;
     move |error| match error.class() {
         Class::Data => Error::data(format!(
-            "part {index} is damaged: build it again with --part {index} --parts {count}, then merge"
+            "part {index} is damaged: build it again with `.part` {index} `.parts` {count}, then merge"
         ))
         .because(error),
         _ => error,
@@ -203,7 +203,7 @@ fn find(folder: &StagedFolder<'_>) -> Result<MergeInput> {
         match owner_of(&name) {
             Some(Owner::Receipt(part)) => {
                 if parts.is_some_and(|parts| parts != part.count) {
-                    return Err(other_part(part.index, "--parts"));
+                    return Err(other_part(part.index, "`.parts`"));
                 }
                 parts = Some(part.count);
             }

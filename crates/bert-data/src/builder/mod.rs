@@ -137,13 +137,13 @@ fn check_instances(config: &BuildConfig, text: &Counts) -> Result<()> {
         Nsp::On if config.random == RandomMode::Keyed && all_have_one && text.documents == 1 => {
             Err(Error::data(
                 "no instance can be built: the only document has 1 sentence(s), and a random next sentence needs a second \
-                 document; put a blank line between documents, or one sentence on each line (--split-sentences)",
+                 document; put a blank line between documents, or one sentence on each line (`.split_sentences`)",
             )
             .absent())
         }
         Nsp::Sop if all_have_one => Err(Error::data(format!(
-            "no instance can be built: --nsp sop needs two sentences of one document, and each of the {} document(s) has one; \
-             put a blank line between documents only, or use --split-sentences",
+            "no instance can be built: `.nsp` sop needs two sentences of one document, and each of the {} document(s) has one; \
+             put a blank line between documents only, or use `.split_sentences`",
             text.documents
         ))
         .absent()),

@@ -146,7 +146,7 @@ fn finished_before(
     }
     let found =
         if same_options { "a finished part of different text" } else { "a finished part of another build" };
-    let differences = format!("--part is {found}, not {}", part.index);
+    let differences = format!("`.part` is {found}, not {}", part.index);
     Err(unfinished_build(&differences).at(output.folder.path()))
 }
 

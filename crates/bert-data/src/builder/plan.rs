@@ -312,7 +312,7 @@ mod tests {
     #[test]
     fn row_groups_of_a_shard_keep_within_parquets_limit() {
         let error = plan(Some(1), 40_000, 4, 40).check(&BuildConfig::default()).unwrap_err().to_string();
-        assert!(error.contains("--num-shards is 1") && error.contains("at least 2"), "{error}");
+        assert!(error.contains("`.num_shards` is 1") && error.contains("at least 2"), "{error}");
         assert_eq!(plan(None, 40_000, 4, 40).shards, 2);
         for (shards, documents) in [(1, 8_000_000), (2, 8_000_000), (3, 16_000_000), (7, 30_000_000)] {
             let plan = plan(Some(shards), 10, documents, documents * 440);

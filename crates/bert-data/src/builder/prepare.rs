@@ -43,7 +43,7 @@ pub(crate) fn prepare(config: &BuildConfig) -> Result<PreparedBuild<'_>> {
     config.check_formats(formats)?;
     let (vocabulary, settings) = casing::tokenizer_of(config)?;
     if config.random_word_skip_special && vocabulary.tokens().iter().all(|token| is_special_token(token)) {
-        return conflict("random-word-skip-special", "this --vocab", "it has no other tokens");
+        return conflict("random_word_skip_special", "this `.vocab`", "it has no other tokens");
     }
     let pool = pool(config.threads)?;
     let budget = memory::resolve(config.memory_budget, pool.current_num_threads())?;

@@ -24,7 +24,7 @@ pub(crate) fn invalid<T>(
 
 /// Returns the error for a combination of two options.
 pub(crate) fn conflict<T>(option: &'static str, with: &'static str, reason: &'static str) -> Result<T> {
-    Err(Error::usage(format!("--{option} cannot be used with {with}: {reason}")))
+    Err(Error::usage(format!("`.{option}` cannot be used with {with}: {reason}")))
 }
 
 /// Returns the error for the first of these options that is set: each has the option that it excludes, and the reason.
@@ -56,24 +56,24 @@ impl BuildConfig {
     /// segmenter that it was built with.
     pub(crate) fn check_options(&self) -> Result<()> {
         if !(8..=MAX_SEQUENCE_LENGTH).contains(&self.max_seq_length) {
-            return invalid("max-seq-length", self.max_seq_length, "between 8 and 65535");
+            return invalid("max_seq_length", self.max_seq_length, "between 8 and 65535");
         }
         if let Some(max) = self.max_predictions_per_seq
             && !(1..self.max_seq_length).contains(&max)
         {
-            return invalid("max-predictions-per-seq", max, "at least 1 and below --max-seq-length");
+            return invalid("max_predictions_per_seq", max, "at least 1 and below `.max_seq_length`");
         }
         if !(1..=MAX_NGRAM).contains(&self.max_ngram) {
-            return invalid("max-ngram", self.max_ngram, "between 1 and 64");
+            return invalid("max_ngram", self.max_ngram, "between 1 and 64");
         }
         if !(self.masked_lm_prob > 0.0 && self.masked_lm_prob <= 1.0) {
-            return invalid("masked-lm-prob", self.masked_lm_prob, "above 0 and at most 1");
+            return invalid("masked_lm_prob", self.masked_lm_prob, "above 0 and at most 1");
         }
         if !(0.0..=1.0).contains(&self.short_seq_prob) {
-            return invalid("short-seq-prob", self.short_seq_prob, "between 0 and 1");
+            return invalid("short_seq_prob", self.short_seq_prob, "between 0 and 1");
         }
         if !(1..=1_000_000).contains(&self.dupe_factor) {
-            return invalid("dupe-factor", self.dupe_factor, "between 1 and 1000000");
+            return invalid("dupe_factor", self.dupe_factor, "between 1 and 1000000");
         }
         if self.threads > 4096 {
             return invalid("threads", self.threads, "at most 4096");
@@ -81,7 +81,7 @@ impl BuildConfig {
         if let Some(shards) = self.num_shards
             && !(1..=99_999).contains(&shards)
         {
-            return invalid("num-shards", shards, "between 1 and 99999");
+            return invalid("num_shards", shards, "between 1 and 99999");
         }
         // Each pass has at least one bucket of documents.
         self.check_shards(self.num_shards.unwrap_or(usize::MAX), self.passes() as u64)?;
@@ -90,17 +90,17 @@ impl BuildConfig {
         }
         if self.split_sentences && self.line_breaks == LineBreaks::Sentence {
             return conflict(
-                "split-sentences",
-                "--line-breaks sentence",
+                "split_sentences",
+                "`.line_breaks` sentence",
                 "one splits the lines that the other keeps whole",
             );
         }
         if self.segmenter != Segmenter::None && !self.do_whole_word_mask && self.max_ngram == 1 {
-            let reason = "add --do-whole-word-mask or --max-ngram N";
+            let reason = "add `.do_whole_word_mask` or `.max_ngram` N";
             return conflict("segmenter", "masking of single pieces", reason);
         }
         if self.strict_utf8 && self.lossy_utf8 {
-            return conflict("lossy-utf8", "--strict-utf8", "one rejects the lines that the other repairs");
+            return conflict("lossy_utf8", "`.strict_utf8`", "one rejects the lines that the other repairs");
         }
         self.part()?;
         self.check_columns()?;
@@ -116,7 +116,7 @@ impl BuildConfig {
             return Ok(());
         }
         Err(Error::usage(format!(
-            "--num-shards is {shards}, but this text and --dupe-factor need at least {min}: a Parquet file has at \
+            "`.num_shards` is {shards}, but this text and `.dupe_factor` need at least {min}: a Parquet file has at \
              most 32767 row groups, and each bucket of documents in each pass is one"
         )))
     }
@@ -128,8 +128,8 @@ impl BuildConfig {
         let dynamic = self.masking == Masking::Dynamic;
         let option = "columns hf";
         exclude([
-            (hf && documents, option, "--layout documents", "stored documents have no pairs and no labels"),
-            (hf && dynamic, option, "--masking dynamic", "the labels are masks that must be stored"),
+            (hf && documents, option, "`.layout` documents", "stored documents have no pairs and no labels"),
+            (hf && dynamic, option, "`.masking` dynamic", "the labels are masks that must be stored"),
         ])
     }
 
@@ -141,10 +141,10 @@ impl BuildConfig {
         let reference = self.random == RandomMode::Reference;
         let passes = self.dupe_factor != DUPE_FACTOR;
         let masking = self.masking != Masking::Static;
-        let with = "--layout documents";
+        let with = "`.layout` documents";
         exclude([
             (reference, "random", with, "the reference's draws are serial, over all its instances"),
-            (passes, "dupe-factor", with, "the loader makes a new pass over the text in every epoch"),
+            (passes, "dupe_factor", with, "the loader makes a new pass over the text in every epoch"),
             (masking, "masking", with, "the loader makes the masks, and the pairs too"),
         ])
     }
@@ -155,19 +155,19 @@ impl BuildConfig {
         let (index, count) = match (self.part, self.parts) {
             (None, None) => return Ok(Part::WHOLE),
             (Some(index), Some(count)) => (index, count),
-            (Some(_), None) => return missing("parts", "it is the number of parts, needed with --part"),
-            (None, Some(_)) => return missing("part", "--parts needs the number of this part"),
+            (Some(_), None) => return missing("parts", "it is the number of parts, needed with `.part`"),
+            (None, Some(_)) => return missing("part", "`.parts` needs the number of this part"),
         };
         if !(2..=99_999).contains(&count) {
             return invalid("parts", count, "between 2 and 99999");
         }
         if !(1..=count).contains(&index) {
-            return invalid("part", index, "between 1 and --parts");
+            return invalid("part", index, "between 1 and `.parts`");
         }
         let shared = "parts share a folder, and one part would remove the shards of the others";
         exclude([
-            (self.overwrite, "overwrite", "--part", shared),
-            (self.preview > 0, "preview", "--part", "a part may lack the first shard"),
+            (self.overwrite, "overwrite", "`.part`", shared),
+            (self.preview > 0, "preview", "`.part`", "a part may lack the first shard"),
         ])?;
         Ok(Part { index, count })
     }
@@ -175,11 +175,11 @@ impl BuildConfig {
     /// Checks the options that depend on the formats of the inputs.
     pub(crate) fn check_formats(&self, formats: InputFormats) -> Result<()> {
         if !formats.columns && self.text_column != TEXT_COLUMN {
-            return conflict("text-column", "these inputs", "none of them is JSON, Parquet, CSV or TSV");
+            return conflict("text_column", "these inputs", "none of them is JSON, Parquet, CSV or TSV");
         }
         if formats.others && self.random == RandomMode::Reference {
             let reason = "the reference reads plain text in lines only";
-            return conflict("input", "--random reference", reason);
+            return conflict("input", "`.random` reference", reason);
         }
         if formats.running_text { self.check_language() } else { Ok(()) }
     }
@@ -191,23 +191,23 @@ impl BuildConfig {
         let shards = self.num_shards.unwrap_or(1);
         let segmented = self.segmenter != Segmenter::None;
         let skips = self.random_word_skip_special;
-        let with = "--random reference";
+        let with = "`.random` reference";
         exclude([
-            (self.splits_lines(), "split-sentences", with, "the reference does not split sentences"),
+            (self.splits_lines(), "split_sentences", with, "the reference does not split sentences"),
             (
                 self.line_breaks == LineBreaks::Wrapped,
                 "line-breaks wrapped",
                 with,
                 "the reference reads lines as they are",
             ),
-            (shards != 1, "num-shards", with, "the reference's order is kept in one shard"),
+            (shards != 1, "num_shards", with, "the reference's order is kept in one shard"),
             (self.part.is_some(), "part", with, "the reference draws serially"),
             (self.nsp != Nsp::On, "nsp", with, "the reference has next sentence prediction only"),
             (self.masking == Masking::Dynamic, "masking", with, "the reference masks when it makes the data"),
             (segmented, "segmenter", with, "the reference treats every ideograph as a word"),
-            (self.max_ngram > 1, "max-ngram", with, "the reference masks single pieces or words"),
-            (self.hold_out.is_some(), "hold-out", with, "the reference has no held-out data"),
-            (skips, "random-word-skip-special", with, "the reference draws from the whole vocabulary"),
+            (self.max_ngram > 1, "max_ngram", with, "the reference masks single pieces or words"),
+            (self.hold_out.is_some(), "hold_out", with, "the reference has no held-out data"),
+            (skips, "random_word_skip_special", with, "the reference draws from the whole vocabulary"),
         ])
     }
 }

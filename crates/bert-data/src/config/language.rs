@@ -137,7 +137,7 @@ impl BuildConfig {
     pub(super) fn check_language(&self) -> Result<()> {
         match &self.language {
             Some(language) if language_code(language).is_none() => Err(Error::usage(format!(
-                "--language is {language}, but must be the ISO 639 code of one of these: {}",
+                "`.language` is {language}, but must be the ISO 639 code of one of these: {}",
                 advice(language)
             ))),
             _ => Ok(()),
@@ -171,7 +171,7 @@ mod tests {
             let message = config.check_language().unwrap_err().to_string();
             assert!(message.ends_with(&format!("({code})`?")), "{message}");
             assert!(
-                message.starts_with(&format!("--language is {value}")) && message.contains("fr (French)")
+                message.starts_with(&format!("`.language` is {value}")) && message.contains("fr (French)")
             );
         }
         for code in ["de", "zh", "als", "zh-hant", "sv", "pt-BR", "de_DE", "zh-CN", "eng", "EN", "km"] {

@@ -33,8 +33,8 @@ pub(crate) fn check_held_out(config: &BuildConfig, read: &ReadReport, kept: u64)
 /// Returns the error of too few documents for a data set of their own.
 pub(crate) fn too_few(share: impl Display, held_out: u64, documents: u64) -> Error {
     Error::data(format!(
-        "--hold-out {share} selects {held_out} of {documents} documents, too few to evaluate on: hold out a larger share, or \
-         a number of documents (--hold-out 20)"
+        "`.hold_out` {share} selects {held_out} of {documents} documents, too few to evaluate on: hold out a larger share, or \
+         a number of documents (`.hold_out` 20)"
     ))
 }
 
@@ -61,7 +61,7 @@ pub(crate) fn with_limit(config: &BuildConfig) -> Result<Cow<'_, BuildConfig>> {
     })?;
     if number > documents / 2 {
         return Err(Error::data(format!(
-            "--hold-out {number} is more than half of the {documents} documents of the input (documents are \
+            "`.hold_out` {number} is more than half of the {documents} documents of the input (documents are \
              separated by blank lines): hold out fewer"
         )));
     }

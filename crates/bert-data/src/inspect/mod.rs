@@ -112,7 +112,7 @@ pub fn inspect_instance(folder: &Path, index: u64) -> Result<String> {
     let manifest = data.manifest();
     if index >= manifest.instances {
         return Err(Error::usage(format!(
-            "--index is {index}, but the instances are numbered from 0 to {}",
+            "`.index` is {index}, but the instances are numbered from 0 to {}",
             manifest.instances.saturating_sub(1)
         )));
     }

@@ -125,7 +125,8 @@ impl StageRules<'_> {
                 if instances.len() < limit {
                     let segments: Vec<(usize, Range<usize>)> =
                         pair.segments().map(|segment| (segment.document as usize, segment.range())).collect();
-                    instances.push(self.instance(&documents, index, uncut, &segments, &before, &instance));
+                    let drawn = DrawnPair { document: index, segments, uncut };
+                    instances.push(self.instance(&documents, &drawn, &before, &instance));
                 }
                 Ok(())
             })?;
@@ -163,12 +164,11 @@ impl StageRules<'_> {
     fn instance(
         &self,
         documents: &Documents,
-        document: usize,
-        uncut: &UncutPair,
-        segments: &[(usize, Range<usize>)],
+        drawn: &DrawnPair<'_>,
         before: &[TokenId],
         masked: &Instance,
     ) -> InstanceStage {
+        let DrawnPair { document, ref segments, uncut } = *drawn;
         let empty = (document, 0..0);
         let [a, b] = [0, 1].map(|at| segments.get(at).unwrap_or(&empty));
         let MaskRules { masked_lm_prob, max_predictions_per_seq, .. } = self.masks;
@@ -191,6 +191,16 @@ impl StageRules<'_> {
             masks: masks.map(mask).collect(),
         }
     }
+}
+
+/// A pair that was drawn in a document.
+struct DrawnPair<'a> {
+    /// The number of the document.
+    document: usize,
+    /// The document and the tokens of each segment.
+    segments: Vec<(usize, Range<usize>)>,
+    /// The pair before truncation.
+    uncut: &'a UncutPair,
 }
 
 /// Describes a segment: its sentences, and the tokens that truncation removed.

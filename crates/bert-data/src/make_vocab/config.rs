@@ -105,13 +105,13 @@ impl Default for VocabConfig {
 impl VocabConfig {
     pub(super) fn check(&self) -> Result<()> {
         if self.max_words < MIN_WORDS {
-            return invalid("max-words", self.max_words, "at least 1000");
+            return invalid("max_words", self.max_words, "at least 1000");
         }
         if self.threads > 4096 {
             return invalid("threads", self.threads, "at most 4096");
         }
         if self.strict_utf8 && self.lossy_utf8 {
-            return conflict("lossy-utf8", "--strict-utf8", "one rejects the lines that the other repairs");
+            return conflict("lossy_utf8", "`.strict_utf8`", "one rejects the lines that the other repairs");
         }
         Ok(())
     }

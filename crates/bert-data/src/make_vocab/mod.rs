@@ -206,8 +206,8 @@ fn train(counts: WordCounts, config: &VocabConfig, read: VocabReport) -> Result<
     let first = first_tokens(&counts, &used);
     if first.len() >= config.vocab_size {
         return Err(Error::usage(format!(
-            "--vocab-size is {}, but the special tokens and the alphabet of the text need {}: use a larger \
-             --vocab-size, or a smaller --limit-alphabet (rare characters then become [UNK])",
+            "`.vocab_size` is {}, but the special tokens and the alphabet of the text need {}: use a larger \
+             `.vocab_size`, or a smaller `.limit_alphabet` (rare characters then become [UNK])",
             config.vocab_size,
             first.len() + 1
         )));

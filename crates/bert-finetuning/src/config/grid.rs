@@ -54,11 +54,11 @@ pub(crate) fn cells(
         Ok(cells.iter().flat_map(|cell| values.iter().map(move |value| with(cell, value))).collect())
     }
     let cells = vec![config.clone()];
-    let cells = each(cells, "learning-rate", &config.learning_rate, |cell, x| cell.learning_rate = Some(x))?;
+    let cells = each(cells, "learning_rate", &config.learning_rate, |cell, x| cell.learning_rate = Some(x))?;
     let cells =
-        each(cells, "train-batch-size", &config.train_batch_size, |cell, x| cell.train_batch_size = Some(x))?;
+        each(cells, "train_batch_size", &config.train_batch_size, |cell, x| cell.train_batch_size = Some(x))?;
     let cells =
-        each(cells, "num-train-epochs", &config.num_train_epochs, |cell, x| cell.num_train_epochs = Some(x))?;
+        each(cells, "num_train_epochs", &config.num_train_epochs, |cell, x| cell.num_train_epochs = Some(x))?;
     let checked = cells.into_iter().map(|cell| {
         // Every cell holds out the same examples, the grid's default included.
         let config = FinetuneConfig { holdout: config.held_out_share(), ..cell };
@@ -174,9 +174,9 @@ mod tests {
     #[test]
     fn invalid_grids_are_rejected() {
         for (flags, message) in [
-            (["--learning-rate", "1e-4,1e-4"], "--learning-rate: the values must differ from each other"),
-            (["--train-batch-size", "16,0"], "--train-batch-size: must be at least 1"),
-            (["--num-train-epochs", "2,-1"], "--num-train-epochs: must be positive"),
+            (["--learning-rate", "1e-4,1e-4"], "`.learning_rate`: the values must differ from each other"),
+            (["--train-batch-size", "16,0"], "`.train_batch_size`: must be at least 1"),
+            (["--num-train-epochs", "2,-1"], "`.num_train_epochs`: must be positive"),
         ] {
             assert_eq!(cells_of(&flags).unwrap_err().to_string(), message);
         }

@@ -22,27 +22,27 @@ impl FinetuneConfig {
         let adapters = &self.adapters;
         let lora = adapters.adapter == Some(AdapterKind::Lora);
         let lora_flags = [
-            ("lora-rank", !lora && adapters.lora_rank.is_some()),
-            ("lora-alpha", !lora && adapters.lora_alpha.is_some()),
-            ("merge-lora", !lora && adapters.merge_lora),
+            ("lora_rank", !lora && adapters.lora_rank.is_some()),
+            ("lora_alpha", !lora && adapters.lora_alpha.is_some()),
+            ("merge_lora", !lora && adapters.merge_lora),
         ];
-        reject_first(&lora_flags, "works with --adapter lora only")?;
+        reject_first(&lora_flags, "works with `.adapter` lora only")?;
         check(
             adapters.adapter_reduction.is_none() || (adapters.adapter.is_some() && !lora),
-            "adapter-reduction",
-            "works with --adapter pfeiffer, houlsby or parallel only",
+            "adapter_reduction",
+            "works with `.adapter` pfeiffer, houlsby or parallel only",
         )?;
         let Some(kind) = adapters.adapter else { return Ok(None) };
         check(
             !self.freeze_encoder,
-            "freeze-encoder",
-            "cannot be used with --adapter, which trains weights inside the encoder",
+            "freeze_encoder",
+            "cannot be used with `.adapter`, which trains weights inside the encoder",
         )?;
         check(self.gives_labels(), "adapter", NEEDS_LABELS)?;
         check(
             !self.random_init,
-            "random-init",
-            "cannot be used with --adapter: the frozen encoder must be pre-trained",
+            "random_init",
+            "cannot be used with `.adapter`: the frozen encoder must be pre-trained",
         )?;
         let form = match kind {
             AdapterKind::Pfeiffer => BottleneckForm::Pfeiffer,
@@ -51,14 +51,14 @@ impl FinetuneConfig {
             AdapterKind::Lora => {
                 let rank = adapters.lora_rank.unwrap_or(8);
                 let alpha = adapters.lora_alpha.unwrap_or(8.0);
-                check(rank > 0, "lora-rank", "must be at least 1")?;
-                check(positive(alpha), "lora-alpha", "must be positive")?;
+                check(rank > 0, "lora_rank", "must be at least 1")?;
+                check(positive(alpha), "lora_alpha", "must be positive")?;
                 return Ok(Some(AdapterConfig::Lora { rank, alpha }));
             }
         };
         let reduction_factor = adapters.adapter_reduction.unwrap_or(form.default_reduction_factor());
         let narrows = reduction_factor.is_finite() && reduction_factor >= 1.0;
-        check(narrows, "adapter-reduction", "must be at least 1")?;
+        check(narrows, "adapter_reduction", "must be at least 1")?;
         Ok(Some(AdapterConfig::Bottleneck { form, reduction_factor }))
     }
 
@@ -69,7 +69,7 @@ impl FinetuneConfig {
         }
         check(self.gives_labels(), "fusion", NEEDS_LABELS)?;
         check(self.adapters.fusion.len() > 1, "fusion", "needs two adapters or more")?;
-        let foreign = "cannot be used with --random-init: its adapters belong to the checkpoint";
+        let foreign = "cannot be used with `.random_init`: its adapters belong to the checkpoint";
         check(!self.random_init, "fusion", foreign)
     }
 }
@@ -86,18 +86,18 @@ impl FinetuneConfig {
         let threshold = self.squad.null_score_diff_threshold;
         let Kind::Spans { version_2 } = spec.kind else {
             let given = [
-                ("doc-stride", doc_stride.is_some()),
-                ("max-query-length", max_query_length.is_some()),
-                ("n-best-size", n_best_size.is_some()),
-                ("max-answer-length", max_answer_length.is_some()),
-                ("null-score-diff-threshold", threshold.is_some()),
+                ("doc_stride", doc_stride.is_some()),
+                ("max_query_length", max_query_length.is_some()),
+                ("n_best_size", n_best_size.is_some()),
+                ("max_answer_length", max_answer_length.is_some()),
+                ("null_score_diff_threshold", threshold.is_some()),
             ];
-            return reject_first(&given, "works with --task squad and squad2 only").map(|()| None);
+            return reject_first(&given, "works with `.task` squad and squad2 only").map(|()| None);
         };
         check(
             version_2 || threshold.is_none(),
-            "null-score-diff-threshold",
-            "works with --task squad2 only: in squad every question has an answer",
+            "null_score_diff_threshold",
+            "works with `.task` squad2 only: in squad every question has an answer",
         )?;
         if let Some((flag, reason)) = self.squad.wrong_value() {
             return Err(Error::option(flag, reason));
@@ -106,10 +106,10 @@ impl FinetuneConfig {
         let answers = self.squad.answers(version_2);
         let WindowSettings { max_seq_length, max_query_length, .. } = windows;
         let no_room = format!(
-            "{max_seq_length} is too short: a question of {max_query_length} tokens (--max-query-length) and three \
+            "{max_seq_length} is too short: a question of {max_query_length} tokens (`.max_query_length`) and three \
              special tokens leave no room for the text"
         );
-        check(max_seq_length > max_query_length + 3, "max-seq-length", &no_room)?;
+        check(max_seq_length > max_query_length + 3, "max_seq_length", &no_room)?;
         Ok(Some((windows, answers)))
     }
 }
@@ -124,23 +124,23 @@ impl FinetuneConfig {
             ("labels", !is_table && !table.labels.is_empty()),
             ("regression", !is_table && table.regression),
         ];
-        reject_first(&table_flags, "works with --task table only")?;
+        reject_first(&table_flags, "works with `.task` table only")?;
         let has_official_files = self.gives_labels() && !is_table;
         let files = [
-            ("train-file", has_official_files && self.train_file.is_some()),
-            ("dev-file", has_official_files && self.dev_file.is_some()),
-            ("test-file", has_official_files && self.test_file.is_some()),
+            ("train_file", has_official_files && self.train_file.is_some()),
+            ("dev_file", has_official_files && self.dev_file.is_some()),
+            ("test_file", has_official_files && self.test_file.is_some()),
         ];
-        reject_first(&files, "works with --task table, squad, squad2, conll and swag only")?;
+        reject_first(&files, "works with `.task` table, squad, squad2, conll and swag only")?;
         check(
             self.test_file.is_none() || is_table || self.task.spec().has_labels(Split::Test),
-            "test-file",
-            "the task has no labelled test set; predict an unlabelled file with --predict",
+            "test_file",
+            "the task has no labelled test set; predict an unlabelled file with `.predict`",
         )?;
         let twice = "is a table, which is the training file: give it or --train-file, not both";
         check(self.data_table().is_none() || self.train_file.is_none(), "data", twice)?;
         let has_dev = self.data.is_some() || self.dev_file.is_some();
-        check(has_dev, "dev-file", "is required without --data")?;
+        check(has_dev, "dev_file", "is required without `.data`")?;
         let distinct: BTreeSet<&String> = table.labels.iter().collect();
         let are_valid = distinct.len() == table.labels.len() && table.labels.len() != 1;
         check(are_valid, "labels", "must be two or more that differ from each other")
@@ -186,21 +186,21 @@ mod tests {
     #[test]
     fn conflicting_flags_are_rejected_by_name() {
         let cases = [
-            ("--adapter pfeiffer --freeze-encoder", "freeze-encoder"),
-            ("--adapter lora --random-init", "random-init"),
-            ("--adapter lora --adapter-reduction 4", "adapter-reduction"),
-            ("--adapter-reduction 4", "adapter-reduction"),
-            ("--adapter houlsby --lora-rank 4", "lora-rank"),
-            ("--lora-alpha 4", "lora-alpha"),
-            ("--adapter parallel --merge-lora", "merge-lora"),
-            ("--adapter lora --lora-rank 0", "lora-rank"),
-            ("--adapter lora --lora-alpha 0", "lora-alpha"),
-            ("--adapter pfeiffer --adapter-reduction 0.5", "adapter-reduction"),
-            ("--adapter pfeiffer --adapter-reduction nan", "adapter-reduction"),
+            ("--adapter pfeiffer --freeze-encoder", "freeze_encoder"),
+            ("--adapter lora --random-init", "random_init"),
+            ("--adapter lora --adapter-reduction 4", "adapter_reduction"),
+            ("--adapter-reduction 4", "adapter_reduction"),
+            ("--adapter houlsby --lora-rank 4", "lora_rank"),
+            ("--lora-alpha 4", "lora_alpha"),
+            ("--adapter parallel --merge-lora", "merge_lora"),
+            ("--adapter lora --lora-rank 0", "lora_rank"),
+            ("--adapter lora --lora-alpha 0", "lora_alpha"),
+            ("--adapter pfeiffer --adapter-reduction 0.5", "adapter_reduction"),
+            ("--adapter pfeiffer --adapter-reduction nan", "adapter_reduction"),
         ];
         for (flags, expected) in cases {
             let error = config(flags).resolve().unwrap_err();
-            assert_eq!(error.flag(), Some(expected), "{flags}: {error}");
+            assert_eq!(error.setting(), Some(expected), "{flags}: {error}");
         }
     }
 }

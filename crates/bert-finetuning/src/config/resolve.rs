@@ -49,7 +49,7 @@ impl FinetuneConfig {
         items: Option<usize>,
     ) -> Result<Resolved, Error> {
         let defaults = self.task.spec().defaults;
-        let batch_size = single_value("train-batch-size", &self.train_batch_size, defaults.train_batch_size)?;
+        let batch_size = single_value("train_batch_size", &self.train_batch_size, defaults.train_batch_size)?;
         let (adapter_reduction, lora_rank, lora_alpha) = match self.adapter_config()? {
             None => (None, None, None),
             Some(AdapterConfig::Bottleneck { reduction_factor, .. }) => (Some(reduction_factor), None, None),
@@ -57,44 +57,44 @@ impl FinetuneConfig {
         };
         let resolved = Resolved {
             num_train_epochs: single_value(
-                "num-train-epochs",
+                "num_train_epochs",
                 &self.num_train_epochs,
                 by_size.epochs(items, batch_size),
             )?,
             train_batch_size: batch_size,
-            learning_rate: single_value("learning-rate", &self.learning_rate, by_size.learning_rate)?,
+            learning_rate: single_value("learning_rate", &self.learning_rate, by_size.learning_rate)?,
             max_seq_length: self.max_seq_length.unwrap_or(defaults.max_seq_length),
             precision: self.compute.checked_precision(by_size.precision)?,
             adapter_reduction,
             lora_rank,
             lora_alpha,
         };
-        check(positive(resolved.num_train_epochs), "num-train-epochs", "must be positive")?;
-        check(resolved.train_batch_size > 0, "train-batch-size", "must be at least 1")?;
-        check(positive(resolved.learning_rate), "learning-rate", "must be positive")?;
-        check(resolved.max_seq_length >= 5, "max-seq-length", "must be at least 5")?;
-        check((0.0..1.0).contains(&self.warmup_proportion), "warmup-proportion", "must be in [0, 1)")?;
+        check(positive(resolved.num_train_epochs), "num_train_epochs", "must be positive")?;
+        check(resolved.train_batch_size > 0, "train_batch_size", "must be at least 1")?;
+        check(positive(resolved.learning_rate), "learning_rate", "must be positive")?;
+        check(resolved.max_seq_length >= 5, "max_seq_length", "must be at least 5")?;
+        check((0.0..1.0).contains(&self.warmup_proportion), "warmup_proportion", "must be in [0, 1)")?;
         self.optimizer.check()?;
         let parts = self.gradient_accumulation_steps;
         check(
             parts > 0 && parts <= resolved.train_batch_size as u64,
-            "gradient-accumulation-steps",
-            "must be between 1 and --train-batch-size",
+            "gradient_accumulation_steps",
+            "must be between 1 and `.train_batch_size`",
         )?;
-        check(self.max_train_examples != Some(0), "max-train-examples", "must be at least 1")?;
+        check(self.max_train_examples != Some(0), "max_train_examples", "must be at least 1")?;
         let share = self.holdout.unwrap_or(0.1);
         check(share > 0.0 && share < 1.0, "holdout", "must be between 0 and 1")?;
         check(self.patience != Some(0), "patience", "must be at least 1")?;
         check(
             self.patience.is_none() || self.select == Selection::Best,
             "patience",
-            "needs --select best: --select last scores only the last epoch",
+            "needs `.select` best: `.select` last scores only the last epoch",
         )?;
         check(self.feature_head().is_none() || self.gives_labels(), "head", NEEDS_LABELS)?;
         let decay = self.layer_decay.unwrap_or(1.0);
-        check(decay > 0.0 && decay <= 1.0, "layer-decay", "must be above 0 and at most 1")?;
+        check(decay > 0.0 && decay <= 1.0, "layer_decay", "must be above 0 and at most 1")?;
         let fresh = self.random_init && self.forgetting_data.is_some();
-        check(!fresh, "forgetting-data", "needs the weights of the checkpoint, without --random-init")?;
+        check(!fresh, "forgetting_data", "needs the weights of the checkpoint, without `.random_init`")?;
         self.check_fusion()?;
         self.check_files()?;
         self.question_settings()?;

@@ -215,7 +215,7 @@ pub(crate) mod tests {
         let none = divide(&config(&["--holdout", "0.001"]), examples(100)).unwrap_err();
         assert_eq!(
             none.to_string(),
-            "--holdout: 0.001 of 100 training examples leaves one part empty (100 sources are not divided); choose another fraction"
+            "`.holdout`: 0.001 of 100 training examples leaves one part empty (100 sources are not divided); choose another fraction"
         );
     }
 
@@ -232,7 +232,7 @@ pub(crate) mod tests {
         let error = divide(&config(&["--holdout", "0.3"]), equal).unwrap_err().to_string();
         assert!(
             error.starts_with(
-                "--holdout: 0.3 of 60 training examples leaves one part empty (1 sources are not divided)"
+                "`.holdout`: 0.3 of 60 training examples leaves one part empty (1 sources are not divided)"
             ),
             "{error}"
         );

@@ -200,7 +200,7 @@ impl SharedTexts {
             "{equal} of {examples} examples of {part} are in {compared_with} too, so scores on them do not show what the model \
              has learnt. Use other examples, or give this flag to score on them nevertheless"
         );
-        Err(Error::option("allow-overlap", reason))
+        Err(Error::option("allow_overlap", reason))
     }
 
     /// Returns a warning about the shared part, if there is one.
@@ -264,7 +264,7 @@ mod tests {
         assert!(
             error
                 .to_string()
-                .starts_with("--allow-overlap: 3 of 3 examples of dev are in the training set too"),
+                .starts_with("`.allow_overlap`: 3 of 3 examples of dev are in the training set too"),
             "{error}"
         );
         assert!(found.check(true).is_ok() && found.warning().is_some());

@@ -6,9 +6,7 @@ use std::path::{Path, PathBuf};
 use bert_inference::Features;
 use bert_inference::encoder_record::{ENCODER, encoder_record};
 use bert_inference::host_tensors::read;
-use bert_model::{
-    AdapterMetadata, BertConfig, BertForSequenceClassification, BertModel, save_adapter, save_fusion,
-};
+use bert_model::{AdapterMetadata, BertConfig, BertForSequenceClassification, BertModel, save_fusion};
 use bert_training::Error;
 use burn::tensor::Device;
 use serde::{Deserialize, Serialize};
@@ -50,7 +48,7 @@ pub(crate) fn save_with_adapters(
     let origin = AdapterMetadata { name: config.task.spec().name, base: &name.display().to_string() };
     let vocabulary = setup.description().tokenizer_files(tokenizer, model_config);
     write_encoder_record(output, folder, encoder)?;
-    save_adapter(&mut output.sink(folder), model, model_config, adapter, origin, vocabulary)?;
+    adapter.save(&mut output.sink(folder), model, model_config, origin, vocabulary)?;
     if config.adapters.merge_lora {
         output.save_model(prefix, &model.clone().with_lora_merged(), model_config, setup)?;
     }
@@ -71,8 +69,8 @@ fn save_fused(
     let adapters = read_adapters(&config.adapters.fusion)?;
     let names: Vec<String> = adapters.iter().map(SavedAdapter::name).collect();
     let vocabulary = setup.description().tokenizer_files(tokenizer, model_config);
-    let base = name.display().to_string();
-    save_fusion(&mut output.sink(folder), model, model_config, &names, &base, vocabulary)?;
+    let origin = AdapterMetadata { name: &names.join(","), base: &name.display().to_string() };
+    save_fusion(&mut output.sink(folder), model, model_config, origin, vocabulary)?;
     for (adapter, name) in adapters.iter().zip(&names) {
         let folder = output.folder().inside(folder).inside("adapters").inside(name);
         folder.create()?;

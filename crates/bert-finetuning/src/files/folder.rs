@@ -16,7 +16,7 @@ pub const DEV_LABELS: &str = "dev_labels.tsv";
 /// Folder of the fine-tuned model.
 pub(crate) const MODEL: &str = "model";
 
-const HINT: &str = "choose another --output";
+const HINT: &str = "choose another `.output`";
 
 /// `report.json` is written last.
 const CONTENTS: Contents = Contents {

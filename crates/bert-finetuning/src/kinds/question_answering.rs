@@ -45,7 +45,7 @@ impl<'a> QuestionAnswering<'a> {
             let file = read_questions(path, QuestionRules { labels, skip_misplaced })?;
             match file.examples.iter().find(|question| question.is_impossible && !version_2) {
                 Some(Question { id, .. }) => Err(Error::data(format!(
-                    "question {id} has no answer in its text: this is SQuAD 2.0, use --task squad2"
+                    "question {id} has no answer in its text: this is SQuAD 2.0, use `.task` squad2"
                 ))
                 .at(path)),
                 None => Ok(file),

@@ -37,7 +37,7 @@ impl FinetuneConfig {
         }
         let Some(trained) = self.trainable_layers else { return Ok(model) };
         let reason = format!("{trained} of a model with {layers} layers");
-        check(trained <= layers, "trainable-layers", &reason)?;
+        check(trained <= layers, "trainable_layers", &reason)?;
         Ok(model.map_encoder(|bert| bert.with_top_layers_trained(trained)))
     }
 

@@ -49,16 +49,16 @@ impl MultitaskConfig {
             let given = [
                 ("adapter", config.adapters.adapter.is_some()),
                 ("fusion", !config.adapters.fusion.is_empty()),
-                ("freeze-encoder", config.freeze_encoder),
+                ("freeze_encoder", config.freeze_encoder),
                 // A grid holds out a share by default, so this check comes first.
-                ("learning-rate", has_several(&config.learning_rate)),
-                ("train-batch-size", has_several(&config.train_batch_size)),
-                ("num-train-epochs", has_several(&config.num_train_epochs)),
+                ("learning_rate", has_several(&config.learning_rate)),
+                ("train_batch_size", has_several(&config.train_batch_size)),
+                ("num_train_epochs", has_several(&config.num_train_epochs)),
                 ("holdout", config.held_out_share().is_some()),
                 ("patience", config.patience.is_some()),
                 ("predict", config.predict.is_some()),
-                ("forgetting-data", config.forgetting_data.is_some()),
-                ("keep-seeds", config.keep_seeds),
+                ("forgetting_data", config.forgetting_data.is_some()),
+                ("keep_seeds", config.keep_seeds),
                 ("seeds", config.seeds.len() > 1),
             ];
             reject_first(&given, "works with one task only")?;

@@ -66,7 +66,7 @@ impl<'a, T: FinetuneTask> CellRuns<'a, T> {
 
 fn missing_model(output: &Path, seed: u64) -> Error {
     let reason = format!(
-        "the model of seed {seed} is missing, although its run is complete; train it again without --resume"
+        "the model of seed {seed} is missing, although its run is complete; train it again without `.resume`"
     );
     damaged(output, reason)
 }

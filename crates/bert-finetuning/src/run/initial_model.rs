@@ -33,7 +33,7 @@ fn fresh_weights(
     let data = DataSet::open(data)?;
     DataLoader::new(data.clone(), 0)?.check_fits(model, Some(text))?;
     let mut on_event = |event| on_event(FinetuneEvent::Counting(event));
-    FreshWeights::new(choice, &[(data, 1.0)], model, seed, &StopFlag::new(), &mut on_event).map(Some)
+    choice.weights(&[(data, 1.0)], model, seed, &StopFlag::new(), &mut on_event).map(Some)
 }
 
 /// The model that a run starts from, and its configuration.

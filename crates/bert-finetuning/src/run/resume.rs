@@ -131,7 +131,7 @@ impl<'a> SavedRuns<'a> {
             return Ok(saved);
         }
         if !resume && folder.names()?.iter().any(|name| name.starts_with("cell-")) {
-            let hint = "continue it with --resume, choose another --output, or remove its folder .runs to start again";
+            let hint = "continue it with `.resume`, choose another `.output`, or remove its folder .runs to start again";
             return Err(output_exists(saved.output.path(), "an unfinished fine-tuning", hint));
         }
         saved.remove()?;
@@ -159,7 +159,7 @@ impl<'a> SavedRuns<'a> {
         let environment_changes = compare(folder.path(), identity, |changed| {
             Error::model(format!(
                 "this folder has an unfinished fine-tuning with another configuration, other weights or other data: {}. \
-                 Finish it with the same flags and --resume, or choose another --output",
+                 Finish it with the same flags and `.resume`, or choose another `.output`",
                 changed.join("; ")
             ))
             .at(output.path())

@@ -4,7 +4,7 @@
 use bert_inference::Resolved;
 use bert_model::Mode;
 use bert_training::{
-    Error, MicroBatchLoss, NotFinite, Optimizer, Schedule, StepId, StepReport, not_finite, train_step,
+    Error, MicroBatchLoss, NotFinite, Optimizer, Schedule, StepReport, StepSettings, not_finite, train_step,
 };
 use burn::module::Module;
 
@@ -76,9 +76,9 @@ impl<'a> TrainSettings<'a> {
         batches: &[B],
         loss: impl Fn(&M, &B, Mode) -> MicroBatchLoss,
     ) -> Result<(TrainState<M>, f64), Error> {
-        let id = StepId { seed: self.seed, step: done };
-        let rate = self.schedule.learning_rate(done);
-        let (model, report) = train_step(model, &mut optimizer, batches, loss, rate, id);
+        let learning_rate = self.schedule.learning_rate(done);
+        let settings = StepSettings { seed: self.seed, step: done, learning_rate };
+        let (model, report) = train_step(model, &mut optimizer, batches, loss, settings);
         let step = done + 1;
         let StepReport { loss, .. } =
             report.map_err(|NotFinite { report }| not_finite(step, report.loss, report.gradient_norm))?;

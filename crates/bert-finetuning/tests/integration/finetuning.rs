@@ -206,7 +206,7 @@ fn dev_examples_of_the_training_set_are_found() {
     assert!(
         error
             .to_string()
-            .starts_with("--allow-overlap: 22 of 22 examples of dev are in the training data too"),
+            .starts_with("`.allow_overlap`: 22 of 22 examples of dev are in the training data too"),
         "{error}"
     );
     // A selection of the training set does not hide that dev is in it.

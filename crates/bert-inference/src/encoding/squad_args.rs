@@ -47,14 +47,14 @@ impl SquadArgs {
     /// Returns the flag of the first value that is 0 or not finite, and the rule for it; `None` if all values are valid.
     pub fn wrong_value(&self) -> Option<(&'static str, &'static str)> {
         let numbers = [
-            ("doc-stride", self.doc_stride),
-            ("max-query-length", self.max_query_length),
-            ("n-best-size", self.n_best_size),
-            ("max-answer-length", self.max_answer_length),
+            ("doc_stride", self.doc_stride),
+            ("max_query_length", self.max_query_length),
+            ("n_best_size", self.n_best_size),
+            ("max_answer_length", self.max_answer_length),
         ];
         let zero = numbers.iter().find(|(_, number)| *number == Some(0));
         let is_number = self.null_score_diff_threshold.is_none_or(f64::is_finite);
-        let threshold = ("null-score-diff-threshold", "must be a number");
+        let threshold = ("null_score_diff_threshold", "must be a number");
         zero.map(|(key, _)| (*key, "must be at least 1")).or((!is_number).then_some(threshold))
     }
 

@@ -54,7 +54,7 @@ pub(crate) fn check_recorded_encoder(adapter: &Path, encoder: &Path) -> Result<(
     if recorded.as_object().is_some_and(|recorded| recorded.iter().any(is_other)) {
         Err(Error::model(format!(
             "the adapter was trained on other weights than those in {}; give the folder of its encoder with \
-             --encoder",
+             `.encoder`",
             encoder.display()
         ))
         .at(adapter))

@@ -251,7 +251,8 @@ impl AdapterBase<'_> {
             return Err(no_head("classifier", hint).at(folder));
         }
         if is_missing("pooler.") {
-            let hint = "the adapter was trained on an encoder that has one; give that encoder with --encoder";
+            let hint =
+                "the adapter was trained on an encoder that has one; give that encoder with `.encoder`";
             return Err(Error::model(format!("the model has no pooler; {hint}")).absent().at(&encoder));
         }
         Ok(LoadedModel { model, files: ModelFiles { config, tokenizer, description } })
@@ -261,7 +262,7 @@ impl AdapterBase<'_> {
     fn find_encoder(&self) -> Result<PathBuf, Error> {
         let no_encoder = |base: String| {
             Error::model(format!(
-                "an adapter whose encoder is {base}; give the checkpoint that it was trained on with --encoder"
+                "an adapter whose encoder is {base}; give the checkpoint that it was trained on with `.encoder`"
             ))
             .at(self.folder)
         };

@@ -42,7 +42,7 @@ pub fn seed_models(output: &Path) -> Result<Vec<SeedModel>, Error> {
     models.sort_by_key(|model| model.seed);
     if models.is_empty() {
         Err(Error::model(
-            "no models of seeds here; finetune --keep-seeds writes them into seed-N/model of its output folder",
+            "no models of seeds here; finetune `.keep_seeds` writes them into seed-N/model of its output folder",
         )
         .at(output))
     } else {

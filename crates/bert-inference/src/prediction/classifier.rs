@@ -84,7 +84,7 @@ fn load_full_model(
         .is_some_and(|name| name == "BertForTokenClassification" || name == "BertForMultipleChoice");
     let has_classifier = |name: &&str| tensors.contains_key(*name);
     if is_other_head || !["classifier.weight", "head.classifier.weight"].iter().any(has_classifier) {
-        let hint = "fine-tune it first: finetune --task TASK --data DIR --checkpoint MODEL --output NEW";
+        let hint = "fine-tune it first: finetune `.task` TASK `.data` DIR `.checkpoint` MODEL `.output` NEW";
         return Err(no_head("classifier", hint).at(folder));
     }
     let model = match config.feature_head()? {

@@ -127,7 +127,7 @@ impl Head {
             Some("BertForTokenClassification") => Ok(Self::Tags(Box::new(Tagger::open(folder, options)?))),
             Some("BertForMultipleChoice") => {
                 let head = "head that answers single texts";
-                let hint = "use finetune --predict for the files of a multiple-choice task";
+                let hint = "use finetune `.predict` for the files of a multiple-choice task";
                 Err(no_head(head, hint).at(folder))
             }
             _ => Ok(Self::Labels(Box::new(Classifier::open(folder, options)?))),

@@ -185,7 +185,7 @@ impl Prober {
     pub fn require_masks(&self) -> Result<(), Error> {
         if let Head::Class(_) = self.head {
             let reason = "the instances of a data folder have masks, but this model is a classifier; give texts with \
-                          --input";
+                          `.input`";
             return Err(Error::option("data", reason.to_string()));
         }
         Ok(())

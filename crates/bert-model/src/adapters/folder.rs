@@ -61,44 +61,46 @@ pub struct AdapterFolder {
     tensors: NamedTensors,
 }
 
-/// Passes every file of the folder of a model's adapter to `sink`, `adapter_config.json` last.
-///
-/// # Errors
-/// When the sink fails. Before the first file: when a parameter is NaN or infinite, or when the vocabulary lacks a
-/// special token that BERT needs.
-///
-/// # Panics
-/// If the model has no adapter.
-pub fn save_adapter(
-    sink: &mut Sink<'_>,
-    model: &BertForSequenceClassification,
-    config: &BertConfig,
-    adapter: AdapterConfig,
-    metadata: AdapterMetadata<'_>,
-    vocabulary: FolderTokenizer<'_>,
-) -> Result<(), Error> {
-    let mut own = trained_tensors(model, is_adapter_parameter)?;
-    assert!(own.keys().any(|name| is_adapter_parameter(name)), "the model has no adapter");
-    let mut files = vocabulary.files()?;
-    let architecture = BertForSequenceClassification::NAME;
-    files.push(("config.json", config.to_json_string(architecture).into_bytes()));
-    let adapter_config = match adapter {
-        AdapterConfig::Lora { rank, alpha } => {
-            let tensors = rename_tensors(own, peft_format::to_peft_name);
-            files.push((PEFT_WEIGHTS, named_tensors_to_bytes(&tensors)));
-            peft_format::config(rank, alpha, metadata.base)
-        }
-        AdapterConfig::Bottleneck { form, reduction_factor } => {
-            let head = own.extract_if(.., |name, _| !is_adapter_parameter(name)).collect();
-            files.extend(head_files(&head, config, metadata));
-            let tensors =
-                rename_tensors(own, |name| adapters_library_format::to_library_name(name, metadata.name));
-            files.push((WEIGHTS, named_tensors_to_bytes(&tensors)));
-            library_metadata(config, metadata, adapters_library_format::config(form, reduction_factor))
-        }
-    };
-    files.push((ADAPTER_CONFIG, pretty(&adapter_config)));
-    pass_to_sink(sink, files)
+impl AdapterConfig {
+    /// Passes every file of the folder of a model's adapter of this form to `sink`, `adapter_config.json` last.
+    ///
+    /// # Errors
+    /// When the sink fails. Before the first file: when a parameter is NaN or infinite, or when the vocabulary lacks a
+    /// special token that BERT needs.
+    ///
+    /// # Panics
+    /// If the model has no adapter.
+    pub fn save(
+        self,
+        sink: &mut Sink<'_>,
+        model: &BertForSequenceClassification,
+        config: &BertConfig,
+        metadata: AdapterMetadata<'_>,
+        vocabulary: FolderTokenizer<'_>,
+    ) -> Result<(), Error> {
+        let mut own = trained_tensors(model, is_adapter_parameter)?;
+        assert!(own.keys().any(|name| is_adapter_parameter(name)), "the model has no adapter");
+        let mut files = vocabulary.files()?;
+        let architecture = BertForSequenceClassification::NAME;
+        files.push(("config.json", config.to_json_string(architecture).into_bytes()));
+        let adapter_config = match self {
+            Self::Lora { rank, alpha } => {
+                let tensors = rename_tensors(own, peft_format::to_peft_name);
+                files.push((PEFT_WEIGHTS, named_tensors_to_bytes(&tensors)));
+                peft_format::config(rank, alpha, metadata.base)
+            }
+            Self::Bottleneck { form, reduction_factor } => {
+                let head = own.extract_if(.., |name, _| !is_adapter_parameter(name)).collect();
+                files.extend(head_files(&head, config, metadata));
+                let tensors =
+                    rename_tensors(own, |name| adapters_library_format::to_library_name(name, metadata.name));
+                files.push((WEIGHTS, named_tensors_to_bytes(&tensors)));
+                library_metadata(config, metadata, adapters_library_format::config(form, reduction_factor))
+            }
+        };
+        files.push((ADAPTER_CONFIG, pretty(&adapter_config)));
+        pass_to_sink(sink, files)
+    }
 }
 
 /// Returns the library's metadata (model, name) together with the configuration `own`.

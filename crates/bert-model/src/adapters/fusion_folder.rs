@@ -90,7 +90,8 @@ impl FusionFolder {
 }
 
 /// Passes every file of the folder of a fused model to `sink`: the attention and the head, under the names of the
-/// `adapters` library. The folders of the adapters themselves are not included.
+/// `adapters` library. The name in the metadata consists of the names of the adapters, with commas between them. The
+/// folders of the adapters themselves are not included.
 ///
 /// # Errors
 /// When the sink fails. Before the first file: when a parameter is NaN or infinite, or when the vocabulary lacks a
@@ -99,17 +100,15 @@ pub fn save_fusion(
     sink: &mut Sink<'_>,
     model: &BertForSequenceClassification,
     config: &BertConfig,
-    names: &[String],
-    base: &str,
+    metadata: AdapterMetadata<'_>,
     vocabulary: FolderTokenizer<'_>,
 ) -> Result<(), Error> {
-    let name = names.join(",");
+    let name = metadata.name;
     let mut attention = trained_tensors(model, is_fusion_parameter)?;
     let head: NamedTensors = attention.extract_if(.., |name, _| !is_fusion_parameter(name)).collect();
     let published = format!(".adapter_fusion_layer.{name}.");
     let attention = rename_tensors(attention, |name| name.replace(".fusion.", &published));
     let mut files = vocabulary.files()?;
-    let metadata = AdapterMetadata { name: &name, base };
     files.push(("config.json", config.to_json_string(BertForSequenceClassification::NAME).into_bytes()));
     files.extend(head_files(&head, config, metadata));
     files.push((WEIGHTS, named_tensors_to_bytes(&attention)));

@@ -36,7 +36,7 @@ pub(crate) use crate::config::adapter::BottleneckForm;
 pub use crate::layers::adapter_fusion::AdapterFusion;
 pub(crate) use crate::layers::bottleneck_adapter::Bottleneck;
 pub(crate) use crate::layers::lora::SelfAttentionLora;
-pub use folder::{AdapterFolder, AdapterMetadata, read_adapter, save_adapter};
+pub use folder::{AdapterFolder, AdapterMetadata, read_adapter};
 pub use fusion_folder::{FusionFolder, read_fusion, save_fusion};
 
 /// Returns true if the parameter of this name belongs to an adapter.

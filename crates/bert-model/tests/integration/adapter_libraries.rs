@@ -9,8 +9,8 @@ use std::path::Path;
 use bert_model::{
     AdapterConfig, AdapterMetadata, Architecture, BertConfig, BertForSequenceClassification, BottleneckForm,
     FolderTokenizer, Mode, NamedTensors, folder_sink, is_adapter_parameter, is_fusion_parameter,
-    map_parameters, named_tensors_to_bytes, read_adapter, read_fusion, read_safetensors, save_adapter,
-    save_fusion, save_pretrained,
+    map_parameters, named_tensors_to_bytes, read_adapter, read_fusion, read_safetensors, save_fusion,
+    save_pretrained,
 };
 use burn::tensor::{Device, Tensor, TensorData};
 
@@ -139,7 +139,7 @@ fn save_varied(
 ) -> BertForSequenceClassification {
     let model = varied(base(device).with_adapter(adapter, 3).unwrap(), 0.3, is_adapter_parameter);
     let metadata = AdapterMetadata { name, base: "base" };
-    save_adapter(&mut folder_sink(path), &model, &config(), adapter, metadata, vocabulary(&words())).unwrap();
+    adapter.save(&mut folder_sink(path), &model, &config(), metadata, vocabulary(&words())).unwrap();
     model
 }
 
@@ -155,9 +155,9 @@ fn save_fused(dir: &Path, device: &Device) {
         .into();
     // Larger values would leave the softmax at 0 and 1, and its gradient to rounding.
     let fused = varied(base(device).with_fusion(&adapters, 0.0, 3).unwrap(), 0.05, is_fusion_parameter);
-    let names = ["one", "two"].map(String::from);
+    let metadata = AdapterMetadata { name: "one,two", base: "base" };
     let mut sink = folder_sink(dir.join("adapter"));
-    save_fusion(&mut sink, &fused, &config(), &names, "base", vocabulary(&words())).unwrap();
+    save_fusion(&mut sink, &fused, &config(), metadata, vocabulary(&words())).unwrap();
     let published = |name: &str| name.replace(".fusion.", ".adapter_fusion_layer.one,two.");
     write(&dir.join("expected.safetensors"), &expected(&fused, device, published));
     let distance = fused.bert.fusion_distance().expect("a fusion");

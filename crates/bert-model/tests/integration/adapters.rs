@@ -6,7 +6,7 @@ use std::path::Path;
 use bert_model::{
     AdapterConfig, AdapterFolder, AdapterMetadata, Architecture, BertConfig, BertForSequenceClassification,
     BottleneckForm, FolderTokenizer, Mode, NamedTensors, folder_sink, is_adapter_parameter, map_parameters,
-    read_adapter, read_safetensors, save_adapter, to_named_tensors,
+    read_adapter, read_safetensors, to_named_tensors,
 };
 use burn::tensor::{Device, Tensor, TensorData, activation};
 use serde_json::{Value, json};
@@ -54,7 +54,7 @@ fn words() -> Vec<String> {
 fn save(dir: &Path, model: &BertForSequenceClassification, adapter: AdapterConfig) {
     let words = words();
     let vocabulary = FolderTokenizer::uncased(&words, 20);
-    save_adapter(&mut folder_sink(dir), model, &config(), adapter, METADATA, vocabulary).unwrap();
+    adapter.save(&mut folder_sink(dir), model, &config(), METADATA, vocabulary).unwrap();
 }
 
 fn json_of(dir: &Path, file: &str) -> Value {

@@ -122,7 +122,7 @@ fn classes(rows: &[Row], path: &Path, names: Columns<'_>) -> Result<Vec<String>,
         let max = MAX_CLASSES;
         return Err(Error::data(format!(
             "{found} different label(s) in column \"{column}\"; a classification has 2 to {max} (name them with \
-             --labels, or use --regression for numbers)"
+             `.labels`, or use `.regression` for numbers)"
         ))
         .at(path));
     }
@@ -197,7 +197,7 @@ pub(crate) fn find_table(task: &Task, dir: &Path, split: Split) -> Result<SplitF
         [] => Err(missing_split(task, split, &tried).at(dir)),
         [name] => Ok(SplitFile { path: dir.join(name), is_sample: false }),
         _ => Err(Error::usage(format!(
-            "several {split} files ({}); choose one with --{split}-file",
+            "several {split} files ({}); choose one with `.{split}_file`",
             found.join(", ")
         ))
         .at(dir)),

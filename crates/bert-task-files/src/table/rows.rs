@@ -291,7 +291,7 @@ mod tests {
         );
     }
 
-    const NO_LABEL: &str = ":2: there is no label here; --skip-unlabelled leaves such examples out";
+    const NO_LABEL: &str = ":2: there is no label here; `.skip_unlabelled` leaves such examples out";
 
     fn check_error(name: &str, text: &str, message: &str) {
         assert_eq!(rows(name, text, SINGLE, true), Err(format!("{name}{message}")));
@@ -332,7 +332,7 @@ mod tests {
         for missing in ["-1", "-1.0", "nan", "NA", "n/a", "None", "null", "<NA>", "N/A"] {
             let text = format!("text,label\na,0\nb,{missing}\nc,1\n");
             let error = read("a.csv", &text, classes, false).unwrap_err();
-            assert!(error.contains("a.csv:3: the label") && error.contains("--skip-unlabelled"), "{error}");
+            assert!(error.contains("a.csv:3: the label") && error.contains("`.skip_unlabelled`"), "{error}");
             assert_eq!(read("a.csv", &text, classes, true).unwrap(), ["0", "1"]);
         }
         let json = "{\"text\": \"a\", \"label\": 0}\n{\"text\": \"b\", \"label\": null}\n{\"text\": \"c\", \"label\": -1}\n";

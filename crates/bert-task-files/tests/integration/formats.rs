@@ -153,7 +153,7 @@ fn stsb_scores_are_from_0_to_5() {
         let message = format!("x.tsv:2: the label \"{missing}\" marks an example without a label");
         assert!(refused(missing).starts_with(&message));
     }
-    assert!(refused("").starts_with("x.tsv:2: there is no label here; --skip-unlabelled"));
+    assert!(refused("").starts_with("x.tsv:2: there is no label here; `.skip_unlabelled`"));
 }
 
 #[test]

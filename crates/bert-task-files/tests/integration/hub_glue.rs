@@ -58,7 +58,7 @@ fn class_numbers_mean_their_names() {
     let error = labels(&Task::Rte, &pair, &[0], &[]).unwrap_err().to_string();
     assert!(error.contains("unknown label \"0\""), "{error}");
     let error = labels(&Task::Rte, &pair, &[0, -1], &["entailment", "not_entailment"]).unwrap_err();
-    assert!(error.to_string().contains("--skip-unlabelled"), "{error}");
+    assert!(error.to_string().contains("`.skip_unlabelled`"), "{error}");
 }
 
 #[test]

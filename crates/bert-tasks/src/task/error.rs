@@ -34,8 +34,8 @@ pub fn missing_label(label: &str, may_be_class: bool) -> Error {
         "" => "there is no label here".to_string(),
         label => format!("the label \"{label}\" marks an example without a label in other programs"),
     };
-    let or_class = if may_be_class && !label.is_empty() { ", and --labels makes it a class" } else { "" };
-    let text = format!("{problem}; --skip-unlabelled leaves such examples out{or_class}");
+    let or_class = if may_be_class && !label.is_empty() { ", and `.labels` makes it a class" } else { "" };
+    let text = format!("{problem}; `.skip_unlabelled` leaves such examples out{or_class}");
     Error::new(Class::Unlabelled, text)
 }
 
@@ -61,5 +61,5 @@ fn differ_in_number(one: &str, other: &str) -> bool {
 /// Returns the error of a table without two or three different column names.
 pub fn wrong_columns(given: &[String]) -> Error {
     let given = given.join(",");
-    Error::usage(format!("--columns: give TEXT,LABEL or TEXT,TEXT_B,LABEL, all different (given: {given})"))
+    Error::usage(format!("`.columns`: give TEXT,LABEL or TEXT,TEXT_B,LABEL, all different (given: {given})"))
 }

@@ -129,7 +129,7 @@ pub fn skipped_tables_warning(inputs: &[PathBuf], text_column: &str) -> Result<O
     Ok(tables.first().map(|first| {
         format!(
             "{} CSV or TSV file(s) in input folders are skipped, {} first: they have no column {TEXT_COLUMN:?}; name the \
-             column of their text with --text-column, or leave them out of the folder",
+             column of their text with `.text_column`, or leave them out of the folder",
             tables.len(),
             shown(first)
         )

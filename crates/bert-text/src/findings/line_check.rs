@@ -105,9 +105,9 @@ impl LineCheck {
         }
         if bad_lines == BadLines::None {
             let problem = if valid {
-                Error::data("a NUL byte (without --strict-utf8 it would be dropped and counted)")
+                Error::data("a NUL byte (without `.strict_utf8` it would be dropped and counted)")
             } else {
-                Error::data("invalid UTF-8 (without --strict-utf8 it would be replaced and counted)")
+                Error::data("invalid UTF-8 (without `.strict_utf8` it would be replaced and counted)")
             };
             return Err(problem.at_line(path, number));
         }
@@ -129,7 +129,7 @@ impl LineCheck {
     ) -> Result<()> {
         if half_pair && bad_lines == BadLines::None {
             return Err(Error::data(
-                "half of a surrogate pair, such as \"\\ud83d\" (without --strict-utf8 it would be replaced and \
+                "half of a surrogate pair, such as \"\\ud83d\" (without `.strict_utf8` it would be replaced and \
                  counted)",
             )
             .at_line(path, row));
@@ -202,8 +202,7 @@ impl LineCheck {
             return Ok(());
         }
         let Self { bad, lines, first, .. } = *self;
-        let advice =
-            "convert the file to UTF-8 (iconv), leave it out, or replace the invalid bytes with --lossy-utf8";
+        let advice = "convert the file to UTF-8 (iconv), leave it out, or replace the invalid bytes with `.lossy_utf8`";
         let text = format!("{bad} of {lines} lines are not UTF-8, the first one here: {advice}");
         Err(Error::data(text).at_line(path, first))
     }

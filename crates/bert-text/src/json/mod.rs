@@ -79,7 +79,7 @@ fn rows_within(json: &str, column: &str) -> String {
             Some(format!("one object on each line is expected: jq -c '.{key}[]'"))
         }
         Value::Object(row) if row.contains_key(column) => {
-            Some(format!("--text-column {key}.{column} reads the key inside of it"))
+            Some(format!("`.text_column` {key}.{column} reads the key inside of it"))
         }
         _ => None,
     });
@@ -388,7 +388,7 @@ mod tests {
         let message = |json: &str| read(json).unwrap_err().to_string();
         assert_eq!(
             message(r#"{"id": 1, "body\u001b": {"text": "x"}}"#),
-            "a.jsonl:3: \"text\" is missing (keys: id, body\\u{1b}) (see --text-column)"
+            "a.jsonl:3: \"text\" is missing (keys: id, body\\u{1b}) (see `.text_column`)"
         );
         assert!(message("{}").contains("is missing (keys: )"));
         assert!(
@@ -396,7 +396,7 @@ mod tests {
                 .contains("(keys: n, data; one object on each line")
         );
         assert!(message(r#"{"data": [{"text": "x"}]}"#).contains("jq -c '.data[]'"));
-        assert!(message(r#"{"id": 1, "doc": {"text": "x"}}"#).contains("--text-column doc.text"));
+        assert!(message(r#"{"id": 1, "doc": {"text": "x"}}"#).contains("`.text_column` doc.text"));
         let many: String = (0..40).map(|n| format!("\"k{n}\": {n}, ")).collect();
         assert!(message(&format!("{{{many}\"z\": 0}}")).contains("k15, and 25 more"));
     }

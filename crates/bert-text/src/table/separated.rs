@@ -61,7 +61,7 @@ impl SeparatedRows {
                 self.has_first_row = !place.first_row_is_header;
                 return Ok(());
             }
-            ColumnLookup::Twice => ("there twice".to_owned(), "text (see --text-column)"),
+            ColumnLookup::Twice => ("there twice".to_owned(), "text (see `.text_column`)"),
             ColumnLookup::Missing => {
                 let similar = did_you_mean(column, names.iter().map(String::as_str));
                 let found = if is_header || names.len() == 1 {
@@ -69,11 +69,11 @@ impl SeparatedRows {
                 } else {
                     let longest = (0..names.len()).max_by_key(|&at| names[at].len()).unwrap_or_default() + 1;
                     format!(
-                        "missing, and the first line is no header ({}): give the column by its number, such as --text-column {longest}",
+                        "missing, and the first line is no header ({}): give the column by its number, such as `.text_column` {longest}",
                         listed(&names)
                     )
                 };
-                (found, "text: this is a table of separated values (see --text-column)")
+                (found, "text: this is a table of separated values (see `.text_column`)")
             }
         };
         Err(wrong_column(column, &found, expected))

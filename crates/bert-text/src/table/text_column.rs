@@ -123,7 +123,7 @@ fn names(fields: &Fields, is_listed: fn(&DataType) -> bool) -> String {
 }
 
 fn wrong(column: &str, found: String) -> Error {
-    wrong_column(column, &found, "text (see --text-column)")
+    wrong_column(column, &found, "text (see `.text_column`)")
 }
 
 fn missing(fields: &Fields, column: &str) -> Error {
@@ -133,7 +133,7 @@ fn missing(fields: &Fields, column: &str) -> Error {
         _ => None,
     });
     let hint = nested
-        .map(|outer| format!("; --text-column {outer}.{column} reads the one inside of {outer}"))
+        .map(|outer| format!("; `.text_column` {outer}.{column} reads the one inside of {outer}"))
         .unwrap_or_default();
     wrong(column, format!("missing (columns: {}{similar}{hint})", names(fields, |_| true)))
 }

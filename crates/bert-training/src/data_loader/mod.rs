@@ -220,7 +220,7 @@ impl DataLoader {
         }
         if model.type_vocab_size < 2 && self.manifest().config.nsp != Nsp::Off {
             differences.push(
-                "the model has one segment (type_vocab_size 1), but the data has pairs; make it with --nsp off".to_string(),
+                "the model has one segment (type_vocab_size 1), but the data has pairs; make it with `.nsp` off".to_string(),
             );
         }
         if model.max_position_embeddings < length {
@@ -235,7 +235,7 @@ impl DataLoader {
             // Compare tokens, not bytes: a copy may have different line endings.
             if text.vocabulary.tokens() != self.vocabulary().tokens() {
                 differences.push(format!(
-                    "{ours} was made with another vocabulary than {theirs}; make the data with --vocab {theirs}"
+                    "{ours} was made with another vocabulary than {theirs}; make the data with `.vocab` {theirs}"
                 ));
             }
             let settings = self.manifest().config.tokenizer_settings();
@@ -341,10 +341,10 @@ fn check_mixes(first: &DataSet, other: &DataSet) -> Result<(), Error> {
     if a.max_seq_length != b.max_seq_length {
         let lengths = [a.max_seq_length, b.max_seq_length];
         differences
-            .push(format!("--max-seq-length of {a_name} is {}, of {b_name} {}", lengths[0], lengths[1]));
+            .push(format!("`.max_seq_length` of {a_name} is {}, of {b_name} {}", lengths[0], lengths[1]));
     }
     if a.nsp != b.nsp {
-        differences.push(format!("--nsp of {a_name} and {b_name} differ"));
+        differences.push(format!("`.nsp` of {a_name} and {b_name} differ"));
     }
     if differences.is_empty() { Ok(()) } else { Err(mismatch(differences)) }
 }

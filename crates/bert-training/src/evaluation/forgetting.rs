@@ -42,7 +42,7 @@ impl ForgettingTest {
     pub fn open(checkpoint: &Path, config: &BertConfig, data: &Path, device: &Device) -> Result<Self, Error> {
         let text = DataLoader::open(data, 0)?;
         text.check_fits(config, ModelFiles::find(checkpoint)?.tokenizer.as_ref())?;
-        let hint = "--forgetting-data needs a checkpoint with a masked-LM head";
+        let hint = "`.forgetting_data` needs a checkpoint with a masked-LM head";
         let required = RequiredHeads { heads: Heads::MaskedLm, hint };
         let pretrained = load_pretraining(config, checkpoint, required, 0, device)?.model;
         Ok(Self { pretrained, text })

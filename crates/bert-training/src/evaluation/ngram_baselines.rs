@@ -90,7 +90,7 @@ pub fn baselines(
         let train = train[0].0.folder().display();
         let held_out = held_out.data().folder().display();
         let differences = vec![format!(
-            "{held_out} was made with another vocabulary than {train}; build both with the same --vocab"
+            "{held_out} was made with another vocabulary than {train}; build both with the same `.vocab`"
         )];
         return Err(mismatch(differences));
     }

@@ -15,7 +15,7 @@ use burn::tensor::{Device, Tensor, TensorData};
 use crate::error::{Error, mismatch};
 use crate::group::{BatchTotals, Group, digest};
 use crate::optimizer::{Optimizer, OptimizerConfig};
-use crate::step::{MicroBatchLoss, StepId, StepReport, train_step_in};
+use crate::step::{MicroBatchLoss, StepReport, StepSettings};
 
 #[derive(Module, Debug)]
 struct Four {
@@ -85,9 +85,9 @@ fn steps(group: &mut Group, all: usize, compute: Compute, count: u64) -> Option<
             }
             MicroBatchLoss::new(total.clone(), vec![total * 0.5])
         };
-        let id = StepId { seed: 1, step };
+        let settings = StepSettings { seed: 1, step, learning_rate: 1e-2 };
         let (updated, report) =
-            train_step_in(group, model, &mut optimizer, &micro_batches, loss, 1e-2, id).unwrap();
+            group.train_step(model, &mut optimizer, &micro_batches, loss, settings).unwrap();
         model = updated;
         reports.push(report.unwrap());
     }
@@ -251,5 +251,5 @@ fn possible_numbers_of_ranks_are_named() {
         if group.rank() == 3 { None } else { group.agree(Ok(())).err().map(|error| error.to_string()) }
     });
     let text = errors[0].as_deref().unwrap();
-    assert!(text.ends_with("continue with --resume on the same number of ranks, or on 2, 1"), "{text}");
+    assert!(text.ends_with("continue with `.resume` on the same number of ranks, or on 2, 1"), "{text}");
 }

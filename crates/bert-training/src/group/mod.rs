@@ -196,7 +196,7 @@ impl Group {
             self.ranks(),
             divisors(all).into_iter().map(|ranks| ranks.to_string()).collect::<Vec<_>>().join(", ")
         );
-        Err(Error::option("gradient-accumulation-steps", reason))
+        Err(Error::option("gradient_accumulation_steps", reason))
     }
 
     /// Runs an operation of the transport.

@@ -83,7 +83,7 @@ impl Group {
             Class::Numerical,
             format!(
                 "after step {}: the weights of {} differ from the other ranks'; the computer may have a defect; the \
-                 last checkpoint is intact, continue with --resume",
+                 last checkpoint is intact, continue with `.resume`",
                 self.step,
                 members.collect::<Vec<_>>().join(", ")
             ),

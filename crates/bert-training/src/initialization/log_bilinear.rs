@@ -98,8 +98,9 @@ pub(crate) fn log_bilinear(
     })?;
     let mut on_step = |share: f64| {
         on_event(CountingEvent::Progress(COUNTING_SHARE + (1.0 - COUNTING_SHARE) * share));
+        check_stop(stop)
     };
-    let fitted = fit(counts, data.vocabulary(), &shape, seed, stop, &mut on_step)?
+    let fitted = fit(counts, data.vocabulary(), &shape, seed, &mut on_step)?
         .ok_or_else(|| no_instances().at(data.folder()))?;
     if let Err(error) = cached.save(&fitted, started.elapsed()) {
         on_event(CountingEvent::Warning(format!("{error}; the next run counts the text again")));
@@ -117,14 +118,13 @@ fn special_ids(vocabulary: &Vocabulary) -> SpecialIds {
 }
 
 /// Fits a model of this shape with Adam; returns `None` if the text has only special tokens. `on_step` receives the
-/// finished share of the steps.
+/// finished share of the steps; its error ends the fit.
 fn fit(
     mut counts: BigramCounts,
     vocabulary: &Vocabulary,
     shape: &LogBilinearShape,
     seed: u64,
-    stop: &StopFlag,
-    on_step: &mut dyn FnMut(f64),
+    on_step: &mut dyn FnMut(f64) -> Result<(), Error>,
 ) -> Result<Option<LogBilinear>, Error> {
     let SpecialIds { special, mask_id, cls_id } = special_ids(vocabulary);
     let running_sum = running_sum(&counts.occurrences, &special);
@@ -139,11 +139,10 @@ fn fit(
     let device = DeviceName::default().open()?.autodiff();
     let mut parameters = Parameters::new(&text, shape, seed, &device);
     for step in 0..STEPS {
-        check_stop(stop)?;
         let mut random = Stream::new(seed, Domain::LogBilinear, &[SAMPLES, step as u64]);
         let gradients = parameters.gradients(&text, &mut random, &device);
         parameters.update(gradients, step);
-        on_step((step + 1) as f64 / STEPS as f64);
+        on_step((step + 1) as f64 / STEPS as f64)?;
     }
     Ok(Some(LogBilinear {
         sides: parameters.sides(&text.shares),
@@ -335,7 +334,7 @@ mod tests {
     fn fitted(seed: u64) -> LogBilinear {
         let (counts, vocabulary) = counted();
         let shape = LogBilinearShape { width: 24, rank: 16, offsets: vec![-1, 1, -2, 2] };
-        fit(counts, &vocabulary, &shape, seed, &StopFlag::new(), &mut |_| {}).unwrap().unwrap()
+        fit(counts, &vocabulary, &shape, seed, &mut |_| Ok(())).unwrap().unwrap()
     }
 
     /// Returns the model's distribution at the offset of side `side` from a neighbour.
@@ -396,6 +395,6 @@ mod tests {
         let mut counts = BigramCounts::new(WORDS, 1);
         counts.add(&[1, 1, 1]);
         let shape = LogBilinearShape { width: 8, rank: 8, offsets: vec![-1, 1] };
-        assert_eq!(fit(counts, &vocabulary, &shape, 1, &StopFlag::new(), &mut |_| {}).unwrap(), None);
+        assert_eq!(fit(counts, &vocabulary, &shape, 1, &mut |_| Ok(())).unwrap(), None);
     }
 }

@@ -68,6 +68,29 @@ pub fn named_model(name: &str, vocabulary: usize, note: &mut dyn FnMut(String)) 
     Ok(config)
 }
 
+impl InitializationChoice {
+    /// Returns this initialization for a model; it counts the text of data sets with their weights if it needs them.
+    ///
+    /// # Errors
+    /// When a stop is requested, or when a shard cannot be read or does not match the manifest.
+    pub fn weights(
+        self,
+        sets: &[(DataSet, f64)],
+        model: &BertConfig,
+        seed: u64,
+        stop: &StopFlag,
+        on_event: &mut dyn FnMut(CountingEvent),
+    ) -> Result<FreshWeights, Error> {
+        match self {
+            Self::Bigram => {
+                let counts = log_bilinear(sets, model, seed, stop, on_event)?;
+                Ok(FreshWeights { choice: self, counts: Some(counts) })
+            }
+            _ => FreshWeights::uncounted(self),
+        }
+    }
+}
+
 /// An initialization with the counts that it needs.
 pub struct FreshWeights {
     choice: InitializationChoice,
@@ -75,26 +98,6 @@ pub struct FreshWeights {
 }
 
 impl FreshWeights {
-    /// Selects an initialization, and counts the text of data sets with their weights if the choice requires it.
-    ///
-    /// # Errors
-    /// When a stop is requested, or when a shard cannot be read or does not match the manifest.
-    pub fn new(
-        choice: InitializationChoice,
-        sets: &[(DataSet, f64)],
-        model: &BertConfig,
-        seed: u64,
-        stop: &StopFlag,
-        on_event: &mut dyn FnMut(CountingEvent),
-    ) -> Result<Self, Error> {
-        match choice {
-            InitializationChoice::Bigram => {
-                Ok(Self { choice, counts: Some(log_bilinear(sets, model, seed, stop, on_event)?) })
-            }
-            _ => Self::uncounted(choice),
-        }
-    }
-
     /// Returns an initialization that needs no text.
     ///
     /// # Errors
@@ -134,6 +137,6 @@ mod tests {
         std::os::unix::fs::symlink(&path, &path).unwrap();
         let error = |name: &str| named_model(name, 100, &mut |_| {}).unwrap_err();
         assert!(error(path.to_str().unwrap()).io_kind().is_some());
-        assert_eq!(error("huge").flag(), Some("model"));
+        assert_eq!(error("huge").setting(), Some("model"));
     }
 }

@@ -15,4 +15,4 @@ pub(crate) mod update_rule;
 
 pub(crate) use config::OptimizerConfig;
 pub use sharded::Optimizer;
-pub(crate) use sharded::{States, StepGradients};
+pub(crate) use sharded::{States, StepGradients, Update};

@@ -80,9 +80,9 @@ impl OptimizerArgs {
     pub fn check(&self) -> Result<(), Error> {
         let decay = self.weight_decay;
         let norm = self.max_gradient_norm;
-        check(decay.is_finite() && decay >= 0.0, "weight-decay", "must not be negative")?;
-        check(self.adam_epsilon.is_finite() && self.adam_epsilon > 0.0, "adam-epsilon", "must be positive")?;
-        check(norm.is_finite() && norm >= 0.0, "max-gradient-norm", "must not be negative")
+        check(decay.is_finite() && decay >= 0.0, "weight_decay", "must not be negative")?;
+        check(self.adam_epsilon.is_finite() && self.adam_epsilon > 0.0, "adam_epsilon", "must be positive")?;
+        check(norm.is_finite() && norm >= 0.0, "max_gradient_norm", "must not be negative")
     }
 
     /// Returns the hyper-parameters of the optimizer, with the default decay rates of the moments.

@@ -23,6 +23,15 @@ use crate::optimizer::update_rule::{Change, NormSquares, Parameter, UpdateNumber
 /// The states of the elements of a parameter that this rank owns, in the rule's order; `None` before its first gradient.
 pub(crate) type States = Option<Vec<Tensor<1>>>;
 
+/// The numbers of one update.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Update {
+    /// Global norm of the gradients.
+    pub(crate) norm: f64,
+    /// The learning rate.
+    pub(crate) learning_rate: f64,
+}
+
 /// The gradients of a step that this rank needs for its update.
 #[derive(Debug)]
 pub(crate) struct StepGradients {
@@ -159,14 +168,13 @@ impl Optimizer {
         }
     }
 
-    /// Applies one update with gradients whose global norm is `norm`. A rule whose learning rate depends on norms changes
-    /// only its states here; [`Optimizer::apply`] follows.
+    /// Applies one update. A rule whose learning rate depends on norms changes only its states here;
+    /// [`Optimizer::apply`] follows.
     pub(crate) fn update<M: Module>(
         &mut self,
         module: M,
         gradients: StepGradients,
-        norm: f64,
-        learning_rate: f64,
+        Update { norm, learning_rate }: Update,
     ) -> M {
         if let Some(throttle) = self.throttle.take() {
             throttle.wait();

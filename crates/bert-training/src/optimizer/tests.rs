@@ -11,7 +11,7 @@ use burn::tensor::{Device, Tensor};
 use crate::gradients::gradient_sum::{GradientSum, Tensors};
 use crate::optimizer::lr_schedule::{Schedule, ScheduleKind};
 use crate::optimizer::sharded::decays_weight;
-use crate::optimizer::{Optimizer, OptimizerConfig, StepGradients};
+use crate::optimizer::{Optimizer, OptimizerConfig, StepGradients, Update};
 
 #[derive(Module, Debug)]
 struct Scalar {
@@ -39,7 +39,11 @@ fn trajectory(bias_correction: bool, weight_decay: f64) -> Vec<f32> {
         let norm = norm(&sum);
         assert!((norm - f64::from(g.abs())).abs() < 1e-6);
         let sum = StepGradients::complete(sum);
-        module = optimizer.update(module, sum, norm, schedule.learning_rate(step as u64));
+        module = optimizer.update(
+            module,
+            sum,
+            Update { norm, learning_rate: schedule.learning_rate(step as u64) },
+        );
         values.push(module.weight.val().into_scalar::<f32>());
     }
     values
@@ -71,7 +75,7 @@ struct Two {
 fn update_of(optimizer: &mut Optimizer, module: Two, loss: impl FnOnce(&Two) -> Tensor<1>) -> Two {
     let mut sum = GradientSum::default();
     sum.add(&module, [loss(&module).backward()]);
-    optimizer.update(module, StepGradients::complete(sum.total()), 1.0, 1e-2)
+    optimizer.update(module, StepGradients::complete(sum.total()), Update { norm: 1.0, learning_rate: 1e-2 })
 }
 
 /// With bias correction, the first update of a parameter is about its learning rate, whenever its first gradient
@@ -152,7 +156,8 @@ fn clipping_is_over_all_parameters_together() {
     let sum = sum.total();
     assert!((norm(&sum) - 5.0).abs() < 1e-6);
     let mut optimizer = Optimizer::new(OptimizerConfig::default(), &module);
-    let module = optimizer.update(module, StepGradients::complete(sum), 5.0, 0.0);
+    let module =
+        optimizer.update(module, StepGradients::complete(sum), Update { norm: 5.0, learning_rate: 0.0 });
     // The first moments are a tenth of the clipped gradients 3/5 and 4/5.
     let state = optimizer.snapshot().to_named_tensors();
     let first = |name: &str| state[&format!("first.{name}")].1[0];

@@ -317,56 +317,60 @@ impl PretrainConfig {
     /// When the value of an option is invalid, alone or together with others; the error names the flag.
     pub fn validate(&self) -> Result<(), Error> {
         check(self.length()? != RunLength::Steps(0), "steps", "must be at least 1")?;
-        check(self.batch_size > 0, "batch-size", "must be at least 1")?;
-        check(self.micro_batch_size != Some(0), "micro-batch-size", "must be at least 1")?;
+        check(self.batch_size > 0, "batch_size", "must be at least 1")?;
+        check(self.micro_batch_size != Some(0), "micro_batch_size", "must be at least 1")?;
         let parts = self.micro_batches();
         check(
             parts > 0 && parts <= self.batch_size,
-            "gradient-accumulation-steps",
-            "must be between 1 and --batch-size",
+            "gradient_accumulation_steps",
+            "must be between 1 and `.batch_size`",
         )?;
         let rate = self.peak_learning_rate();
-        check(rate.is_finite() && rate > 0.0, "learning-rate", "must be positive")?;
+        check(rate.is_finite() && rate > 0.0, "learning_rate", "must be positive")?;
         check(
             self.steps.is_none_or(|steps| self.warmup() <= steps),
-            "warmup-steps",
-            "must not be more than --steps",
+            "warmup_steps",
+            "must not be more than `.steps`",
         )?;
         check(
             self.warmup_ratio.is_none_or(|ratio| (0.0..1.0).contains(&ratio)),
-            "warmup-ratio",
+            "warmup_ratio",
             "must be in [0, 1)",
         )?;
-        check(!self.fresh_heads || self.init_checkpoint.is_some(), "fresh-heads", "needs --init-checkpoint")?;
+        check(
+            !self.fresh_heads || self.init_checkpoint.is_some(),
+            "fresh_heads",
+            "needs `.init_checkpoint`",
+        )?;
         check(
             !self.keep_moments || self.init_checkpoint.is_some(),
-            "keep-moments",
-            "needs --init-checkpoint",
+            "keep_moments",
+            "needs `.init_checkpoint`",
         )?;
-        check((0.0..1.0).contains(&self.adam_beta1), "adam-beta1", "must be at least 0 and below 1")?;
-        check((0.0..1.0).contains(&self.optimizer().beta2), "adam-beta2", "must be at least 0 and below 1")?;
+        check((0.0..1.0).contains(&self.adam_beta1), "adam_beta1", "must be at least 0 and below 1")?;
+        check((0.0..1.0).contains(&self.optimizer().beta2), "adam_beta2", "must be at least 0 and below 1")?;
         self.optimizer.check()?;
-        check((1..=512).contains(&self.length_buckets), "length-buckets", "must be between 1 and 512")?;
-        check(self.save_every > 0, "save-every", "must be at least 1")?;
-        check(self.keep_checkpoints > 0, "keep-checkpoints", "must be at least 1")?;
+        check((1..=512).contains(&self.length_buckets), "length_buckets", "must be between 1 and 512")?;
+        check(self.save_every > 0, "save_every", "must be at least 1")?;
+        check(self.keep_checkpoints > 0, "keep_checkpoints", "must be at least 1")?;
         let has_data = self.eval_data.is_some();
-        let needs_data = "needs --eval-data, or data made with make-pretrain-data --hold-out";
-        check(!self.keep_best || has_data, "keep-best", needs_data)?;
-        check(self.eval_every.is_none() || has_data, "eval-every", needs_data)?;
-        check(self.eval_instances.is_none() || has_data, "eval-instances", needs_data)?;
+        let needs_data = "needs `.eval_data`, or data made with make-pretrain-data `.hold_out`";
+        check(!self.keep_best || has_data, "keep_best", needs_data)?;
+        check(self.eval_every.is_none() || has_data, "eval_every", needs_data)?;
+        check(self.eval_instances.is_none() || has_data, "eval_instances", needs_data)?;
         if let Some(last) = self.average_last {
-            check(last > 0, "average-last", "must be at least 1")?;
+            check(last > 0, "average_last", "must be at least 1")?;
             let written = self.total_steps().div_ceil(self.save_every);
             let too_few = format!(
-                "the run writes {written} checkpoints: {} steps, one every {} (--save-every)",
+                "the run writes {written} checkpoints: {} steps, one every {} (`.save_every`)",
                 self.total_steps(),
                 self.save_every
             );
-            check(self.steps.is_none() || last as u64 <= written, "average-last", &too_few)?;
+            check(self.steps.is_none() || last as u64 <= written, "average_last", &too_few)?;
         }
         self.compute.checked_precision(self.precision())?;
-        check(self.eval_every != Some(0), "eval-every", "must be at least 1")?;
-        check(self.eval_instances != Some(0), "eval-instances", "must be at least 1")
+        check(self.eval_every != Some(0), "eval_every", "must be at least 1")?;
+        check(self.eval_instances != Some(0), "eval_instances", "must be at least 1")
     }
 
     /// Returns which checkpoints to keep.
@@ -419,8 +423,8 @@ impl PretrainConfig {
         match (self.steps, self.budget) {
             (Some(steps), None) => Ok(RunLength::Steps(steps)),
             (None, Some(budget)) => Ok(RunLength::Budget(budget)),
-            (Some(_), Some(_)) => wrong("budget", "cannot be used with --steps"),
-            (None, None) => wrong("steps", "is required, or --budget"),
+            (Some(_), Some(_)) => wrong("budget", "cannot be used with `.steps`"),
+            (None, None) => wrong("steps", "is required, or `.budget`"),
         }
     }
 

@@ -18,8 +18,8 @@ impl PretrainConfig {
     pub(crate) fn open_data(&self, folder: &Path) -> Result<DataSet, Error> {
         if let Some(first) = first_of_several(folder) {
             let reason = format!(
-                "{}: this is not a data folder, but a list such as {first}; give each folder its weight, as in --data \
-                 A=0.8 --data B=0.2, or make one data set of several texts with make-pretrain-data --input A,B",
+                "{}: this is not a data folder, but a list such as {first}; give each folder its weight, as in `.data` \
+                 A=0.8 `.data` B=0.2, or make one data set of several texts with make-pretrain-data `.input` A,B",
                 folder.display()
             );
             return Err(Error::option("data", reason));
@@ -116,7 +116,7 @@ impl PretrainConfig {
         if !parts.is_empty() && parts.len() < self.data.folders().len() {
             warn(format!(
                 "the evaluation covers {:.0} % of the mixture: the other data sets have no held-out documents (make-pretrain-data \
-                 --hold-out)",
+                 `.hold_out`)",
                 100.0 * covered
             ));
         }
@@ -138,7 +138,7 @@ impl PretrainConfig {
             Err(error) => error.to_string(),
         };
         warn(format!(
-            "the data was made with --hold-out {share}, but {} is not evaluated: {problem}. The command that made the data \
+            "the data was made with `.hold_out` {share}, but {} is not evaluated: {problem}. The command that made the data \
              makes it again",
             folder.display()
         ));

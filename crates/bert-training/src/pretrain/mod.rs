@@ -103,7 +103,7 @@ pub fn pretrain_in(
     let (steps, fresh) = match length {
         RunLength::Steps(steps) => (steps, None),
         RunLength::Budget(budget) => {
-            let measured = measure_length(&settings.config, group, budget, resume, stop, on_event)?;
+            let measured = measure_length(&settings, group, budget, stop, on_event)?;
             (measured.steps, measured.fresh)
         }
     };
@@ -111,7 +111,7 @@ pub fn pretrain_in(
     if !settings.defaults.is_empty() {
         on_event(PretrainEvent::Defaults(settings.defaults.clone()));
     }
-    let start = RunStart { files, settings: &settings, resume, fresh: fresh.as_ref() };
+    let start = RunStart { files, settings: &settings, fresh: fresh.as_ref() };
     std::thread::scope(|scope| {
         let opened = open_run(start, group, stop, on_event)?;
         train(CheckpointWriter::new(scope), opened, stop, on_event)

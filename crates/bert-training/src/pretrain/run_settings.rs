@@ -37,6 +37,8 @@ const PUBLISHED_BETA2: f64 = 0.999;
 /// The settings of a run: its configuration with all defaults by size filled in.
 pub(crate) struct RunSettings {
     pub(crate) config: PretrainConfig,
+    /// Whether the run continues from its newest valid checkpoint.
+    pub(crate) resume: bool,
     /// The options that were filled in, with the reasons.
     pub(crate) defaults: Vec<ChosenDefault>,
     /// The text that data sets share which should be disjoint.
@@ -92,7 +94,7 @@ impl RunSettings {
             config.compute.precision.get_or_insert(recorded.precision);
         }
         let size = ModelSize::new(&model(&config)?);
-        let mut settings = Self { config, defaults: Vec::new(), shared_text: Vec::new(), size };
+        let mut settings = Self { config, resume, defaults: Vec::new(), shared_text: Vec::new(), size };
         settings.select_device()?;
         settings.fill_initialization();
         settings.fill_optimizer();

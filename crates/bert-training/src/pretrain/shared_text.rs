@@ -92,11 +92,11 @@ impl SharedText {
             return Ok(());
         }
         let remedy = if self.is_evaluated {
-            "Evaluate on other text (make-pretrain-data --hold-out keeps some), or give this flag to evaluate on it nevertheless"
+            "Evaluate on other text (make-pretrain-data `.hold_out` keeps some), or give this flag to evaluate on it nevertheless"
         } else {
             "Give one of them a larger weight, or give this flag to read both"
         };
-        Err(Error::option("allow-overlap", format!("{self}. {remedy}")))
+        Err(Error::option("allow_overlap", format!("{self}. {remedy}")))
     }
 }
 

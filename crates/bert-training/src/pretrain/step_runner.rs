@@ -15,7 +15,7 @@ use crate::pretrain::config::{BatchShape, PretrainConfig};
 use crate::pretrain::events::StepTiming;
 use crate::pretrain::setup::inputs::RunInputs;
 use crate::step::pretraining_loss::pretraining_objective;
-use crate::step::{NotFinite, StepId, StepReport, train_step_in};
+use crate::step::{NotFinite, StepReport, StepSettings};
 
 /// A source of this rank's rows of each batch, and the settings of a step on them.
 pub(crate) struct StepRunner<'a> {
@@ -85,9 +85,8 @@ impl<'a> StepRunner<'a> {
             next_sentence: self.has_next_sentence.then_some(self.sequences as f64),
         };
         let loss = pretraining_objective(normalizer, self.config.recompute, &self.device);
-        let id = StepId { seed: self.config.seed, step: self.step };
-        let (model, report) =
-            train_step_in(group, model, optimizer, &micro_batches, loss, learning_rate, id)?;
+        let settings = StepSettings { seed: self.config.seed, step: self.step, learning_rate };
+        let (model, report) = group.train_step(model, optimizer, &micro_batches, loss, settings)?;
         self.step += 1;
         group.count_step();
         let (report, skipped) = match report {

@@ -156,7 +156,7 @@ pub(crate) fn check_free(folder: &StagedFolder<'_>, resume: bool) -> Result<(), 
         return Err(nothing_to_resume(path));
     }
     if !has_run && folder.names()?.iter().any(|name| is_visible(name)) {
-        let hint = "choose another --output";
+        let hint = "choose another `.output`";
         return Err(output_exists(path, "other files", hint));
     }
     if has_run && !resume { Err(holds_a_run(path)) } else { Ok(()) }
@@ -164,6 +164,6 @@ pub(crate) fn check_free(folder: &StagedFolder<'_>, resume: bool) -> Result<(), 
 
 /// Returns the error for a folder with a run that would be overwritten.
 pub(crate) fn holds_a_run(path: &Path) -> Error {
-    let hint = "continue it with --resume or choose another --output";
+    let hint = "continue it with `.resume` or choose another `.output`";
     output_exists(path, "a run", hint)
 }

@@ -88,7 +88,7 @@ mod tests {
             bert_storage::Class::Numerical,
             format!(
                 "{name} computes wrong values: {tensor} differs from the CPU's by {:.1e} of its norm, and the \
-                 maximum is {:.0e}; update the driver, or use another --device (`bert devices --check` repeats this \
+                 maximum is {:.0e}; update the driver, or use another `.device` (`bert devices --check` repeats this \
                  check)",
                 0.5, 1e-4
             ),

@@ -83,7 +83,7 @@ impl Rise {
         let Self { step, lowest, now } = self;
         format!(
             "the run has diverged: at step {step} the mean training loss is {now:.2}, after a minimum of {lowest:.2}. \
-             Use a lower --learning-rate (now {learning_rate}) or more --warmup-steps (now {warmup_steps})"
+             Use a lower `.learning_rate` (now {learning_rate}) or more `.warmup_steps` (now {warmup_steps})"
         )
     }
 }

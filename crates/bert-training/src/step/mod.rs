@@ -20,7 +20,7 @@ use crate::error::Error;
 use crate::gradients::gradient_sum::GradientSum;
 use crate::gradients::layout::Segment;
 use crate::group::Group;
-use crate::optimizer::{Optimizer, StepGradients};
+use crate::optimizer::{Optimizer, StepGradients, Update};
 
 /// Contribution of one micro-batch to the loss of the global batch.
 pub struct MicroBatchLoss {
@@ -70,21 +70,23 @@ pub struct NotFinite {
     pub report: StepReport,
 }
 
-/// A step of a run. It determines the step's dropout.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct StepId {
+/// The settings of a step of a run. The seed and the number of the step determine its dropout.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct StepSettings {
     /// The run's seed.
     pub seed: u64,
     /// Number of steps before it.
     pub step: u64,
+    /// The learning rate.
+    pub learning_rate: f64,
 }
 
 /// Returns the dropout mode of a micro-batch: a pure function of run seed, step and micro-batch.
 ///
 /// The sequences of a micro-batch are numbered from `micro_batch * 2^32`, so each has its own masks. A loss whose
 /// micro-batches are rows of one padded batch gives them the masks of that batch with [`Mode::from_sequence`].
-fn dropout_mode(id: StepId, micro_batch: u64) -> Mode {
-    let seed = Stream::new(id.seed, Domain::Dropout, &[id.step]).next_u64();
+fn dropout_mode(settings: StepSettings, micro_batch: u64) -> Mode {
+    let seed = Stream::new(settings.seed, Domain::Dropout, &[settings.step]).next_u64();
     Mode::Train { seed, first_sequence: micro_batch << 32 }
 }
 
@@ -98,7 +100,7 @@ fn dropout_mode(id: StepId, micro_batch: u64) -> Mode {
 /// ```
 /// use bert_inference::DeviceName;
 /// use bert_model::{Architecture, BertConfig, BertInput, BertModel, Preset};
-/// use bert_training::{MicroBatchLoss, Optimizer, OptimizerConfig, StepId, train_step};
+/// use bert_training::{MicroBatchLoss, Optimizer, OptimizerConfig, StepSettings, train_step};
 /// use burn::tensor::{Int, Tensor};
 ///
 /// let device = DeviceName::Flex.open()?.autodiff();
@@ -119,8 +121,7 @@ fn dropout_mode(id: StepId, micro_batch: u64) -> Mode {
 ///             let distance = pooled.narrow(1, 0, 1) - 0.5;
 ///             MicroBatchLoss::new((distance.clone() * distance).mean(), vec![])
 ///         },
-///         1e-3,
-///         StepId { seed: 7, step },
+///         StepSettings { seed: 7, step, learning_rate: 1e-3 },
 ///     );
 ///     model = trained;
 ///     losses.push(report.expect("finite numbers").loss);
@@ -133,49 +134,51 @@ pub fn train_step<M: Module, B>(
     optimizer: &mut Optimizer,
     micro_batches: &[B],
     loss: impl Fn(&M, &B, Mode) -> MicroBatchLoss,
-    learning_rate: f64,
-    id: StepId,
+    settings: StepSettings,
 ) -> (M, Result<StepReport, NotFinite>) {
-    let result = train_step_in(&mut Group::alone(), model, optimizer, micro_batches, loss, learning_rate, id);
+    let result = Group::alone().train_step(model, optimizer, micro_batches, loss, settings);
     result.expect("a single process loses no rank")
 }
 
-/// Runs [`train_step`] in a process group: `micro_batches` are this rank's, which follow the micro-batches of the ranks before it.
-///
-/// # Errors
-/// When a rank of the group is lost, when another rank has an error, or when a stop is requested.
-pub fn train_step_in<M: Module, B>(
-    group: &mut Group,
-    model: M,
-    optimizer: &mut Optimizer,
-    micro_batches: &[B],
-    loss: impl Fn(&M, &B, Mode) -> MicroBatchLoss,
-    learning_rate: f64,
-    id: StepId,
-) -> Result<(M, Result<StepReport, NotFinite>), Error> {
-    let first = group.rank() * micro_batches.len();
-    let mut gradients = GradientSum::starting_at(first as u64);
-    let mut losses: Vec<Vec<Tensor<1>>> = Vec::new();
-    for (micro, batch) in (first..).zip(micro_batches) {
-        let mode = dropout_mode(id, micro as u64);
-        let MicroBatchLoss { total, parts, deferred_backward } = loss(&model, batch, mode);
-        let mut loss_gradients = total.backward();
-        let remaining = deferred_backward.map(|backward| backward(&mut loss_gradients)).unwrap_or_default();
-        gradients.add(&model, std::iter::once(loss_gradients).chain(remaining));
-        losses.push(std::iter::once(total).chain(parts).map(Tensor::inner).collect());
+impl Group {
+    /// Runs [`train_step`] in this group: `micro_batches` are this rank's, which follow the micro-batches of the ranks
+    /// before it.
+    ///
+    /// # Errors
+    /// When a rank of the group is lost, when another rank has an error, or when a stop is requested.
+    pub fn train_step<M: Module, B>(
+        &mut self,
+        model: M,
+        optimizer: &mut Optimizer,
+        micro_batches: &[B],
+        loss: impl Fn(&M, &B, Mode) -> MicroBatchLoss,
+        settings: StepSettings,
+    ) -> Result<(M, Result<StepReport, NotFinite>), Error> {
+        let first = self.rank() * micro_batches.len();
+        let mut gradients = GradientSum::starting_at(first as u64);
+        let mut losses: Vec<Vec<Tensor<1>>> = Vec::new();
+        for (micro, batch) in (first..).zip(micro_batches) {
+            let mode = dropout_mode(settings, micro as u64);
+            let MicroBatchLoss { total, parts, deferred_backward } = loss(&model, batch, mode);
+            let mut loss_gradients = total.backward();
+            let remaining =
+                deferred_backward.map(|backward| backward(&mut loss_gradients)).unwrap_or_default();
+            gradients.add(&model, std::iter::once(loss_gradients).chain(remaining));
+            losses.push(std::iter::once(total).chain(parts).map(Tensor::inner).collect());
+        }
+        let device = model.devices().into_iter().next().expect("a model has parameters").inner();
+        let all = micro_batches.len() * self.ranks();
+        let gradients = self.reduce(gradients, all, optimizer.layout(), &device)?;
+        let figures = Figures::gather(self, optimizer, losses, &gradients)?;
+        let report = figures.report(optimizer, &gradients.has_gradient, &device);
+        if !report.loss.is_finite() || !report.gradient_norm.is_finite() {
+            return Ok((model, Err(NotFinite { report })));
+        }
+        let update = Update { norm: report.gradient_norm, learning_rate: settings.learning_rate };
+        let model = norm_ratios::update(self, optimizer, model, gradients, update)?;
+        let model = self.share_weights(model, optimizer.layout())?;
+        Ok((model, Ok(report)))
     }
-    let device = model.devices().into_iter().next().expect("a model has parameters").inner();
-    let all = micro_batches.len() * group.ranks();
-    let gradients = group.reduce(gradients, all, optimizer.layout(), &device)?;
-    let figures = Figures::gather(group, optimizer, losses, &gradients)?;
-    let report = figures.report(optimizer, &gradients.has_gradient, &device);
-    if !report.loss.is_finite() || !report.gradient_norm.is_finite() {
-        return Ok((model, Err(NotFinite { report })));
-    }
-    let norm = report.gradient_norm;
-    let model = norm_ratios::update(group, optimizer, model, gradients, norm, learning_rate)?;
-    let model = group.share_weights(model, optimizer.layout())?;
-    Ok((model, Ok(report)))
 }
 
 /// Numbers of all micro-batches and of all chunks of the gradient.

@@ -10,9 +10,9 @@ use crate::error::Error;
 use crate::gradients::layout::Segment;
 use crate::group::Group;
 use crate::optimizer::update_rule::{NormSquares, UpdateByNorms};
-use crate::optimizer::{Optimizer, StepGradients};
+use crate::optimizer::{Optimizer, StepGradients, Update};
 
-/// Applies one update with gradients whose global norm is `norm`.
+/// Applies one update.
 ///
 /// # Errors
 /// Same as [`Group::gather`].
@@ -21,17 +21,16 @@ pub(crate) fn update<M: Module>(
     optimizer: &mut Optimizer,
     module: M,
     gradients: StepGradients,
-    norm: f64,
-    learning_rate: f64,
+    update: Update,
 ) -> Result<M, Error> {
     let rule = optimizer.rule().clone();
     let Some(by_norms) = rule.by_norms() else {
-        return Ok(optimizer.update(module, gradients, norm, learning_rate));
+        return Ok(optimizer.update(module, gradients, update));
     };
     let tensors = gradients.tensors.clone();
-    let module = optimizer.update(module, gradients, norm, learning_rate);
+    let module = optimizer.update(module, gradients, update);
     let ratios = ratios(group, optimizer, by_norms, &module)?;
-    Ok(optimizer.apply(module, tensors, &ratios, learning_rate))
+    Ok(optimizer.apply(module, tensors, &ratios, update.learning_rate))
 }
 
 /// Returns the factor for the learning rate of each parameter.
@@ -108,7 +107,8 @@ mod tests {
         sum.add(&module, [loss.backward()]);
         let gradients = StepGradients::complete(sum.total());
         let norm = gradient.map(|g| f64::from(g).powi(2)).iter().sum::<f64>().sqrt();
-        update(&mut Group::alone(), optimizer, module, gradients, norm, 1e-2).unwrap()
+        update(&mut Group::alone(), optimizer, module, gradients, Update { norm, learning_rate: 1e-2 })
+            .unwrap()
     }
 
     fn trajectory<M: Module>(

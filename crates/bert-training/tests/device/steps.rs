@@ -8,7 +8,7 @@ use bert_kernels::{Compute, Kernels};
 use bert_model::{Architecture, BertConfig, BertForPreTraining, LossNormalizer, Preset, Snapshot};
 use bert_random::{Domain, Random, Stream};
 use bert_training::{
-    Optimizer, OptimizerConfig, PretrainingBatch, StepId, StepReport, pretraining_objective, train_step,
+    Optimizer, OptimizerConfig, PretrainingBatch, StepReport, StepSettings, pretraining_objective, train_step,
 };
 use burn::module::Module;
 
@@ -66,8 +66,8 @@ fn train(device: DeviceName, kernels: Kernels) -> Trained {
     let mut reports = Vec::new();
     for step in 0..STEPS {
         let micro_batches = batch.split(MICRO_BATCHES);
-        let id = StepId { seed: 1, step };
-        let (trained, report) = train_step(model, &mut optimizer, &micro_batches, &loss, 1e-3, id);
+        let settings = StepSettings { seed: 1, step, learning_rate: 1e-3 };
+        let (trained, report) = train_step(model, &mut optimizer, &micro_batches, &loss, settings);
         model = trained;
         reports.push(report.expect("finite numbers"));
     }

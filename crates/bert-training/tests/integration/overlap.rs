@@ -43,7 +43,7 @@ fn evaluation_on_the_training_text_is_refused() {
     for same in ["data", "again"] {
         let config = world.config("run", &[]).with_eval_data(world.at(same));
         let error = refusal(&config);
-        assert!(error.starts_with("--allow-overlap: 8 of 8 documents of "), "{error}");
+        assert!(error.starts_with("`.allow_overlap`: 8 of 8 documents of "), "{error}");
         assert!(!world.at("run").exists());
         let (warnings, result) =
             start(&config.with_allow_overlap(true).with_output(world.at(&format!("run-{same}"))));
@@ -96,7 +96,7 @@ fn text_of_the_initial_checkpoint_is_compared() {
         .with_init_checkpoint(first)
         .with_data(world.at("held-out"));
     let error = refusal(&config.clone().with_eval_data(world.at("data")));
-    assert!(error.starts_with("--allow-overlap: 8 of 8 documents of "), "{error}");
+    assert!(error.starts_with("`.allow_overlap`: 8 of 8 documents of "), "{error}");
     let (warnings, result) = start(&config.with_eval_data(world.at("half")));
     result.unwrap();
     assert_eq!(

@@ -25,7 +25,7 @@ fn too_many_skipped_steps_stop_the_run() {
     let error = result.unwrap_err();
     assert_eq!(error.exit_code(), 5);
     let text = error.to_string();
-    assert!(text.starts_with("step 5: loss ") && text.contains("(--max-skipped-steps 3)"), "{text}");
+    assert!(text.starts_with("step 5: loss ") && text.contains("(`.max_skipped_steps` 3)"), "{text}");
     let counts = ["(1 in a row, maximum 3; 1 in total)", "(2 in a row", "(3 in a row"];
     assert_eq!(warnings.len(), 3, "{warnings:?}");
     assert!(warnings.iter().zip(counts).all(|(text, count)| text.contains(count)), "{warnings:?}");

@@ -10,8 +10,8 @@ use bert_model::{
 };
 use bert_random::{Domain, Random, Stream};
 use bert_training::{
-    EvaluationSums, MicroBatchLoss, Optimizer, OptimizerConfig, PretrainingBatch, StepId, evaluate_batch,
-    pretraining_objective, train_step,
+    EvaluationSums, MicroBatchLoss, Optimizer, OptimizerConfig, PretrainingBatch, StepSettings,
+    evaluate_batch, pretraining_objective, train_step,
 };
 use burn::module::Module;
 use burn::tensor::{Device, Int, Tensor, TensorData};
@@ -79,8 +79,8 @@ impl SyntheticRun {
         };
         let loss = pretraining_objective(normalizer, false, &self.device);
         let batches = std::slice::from_ref(&self.batch);
-        let (model, report) =
-            train_step(model, &mut self.optimizer, batches, loss, 1e-4, StepId { seed: 1, step: self.step });
+        let settings = StepSettings { seed: 1, step: self.step, learning_rate: 1e-4 };
+        let (model, report) = train_step(model, &mut self.optimizer, batches, loss, settings);
         self.model = Some(model);
         self.step += 1;
         report.expect("the loss is finite").loss
@@ -147,8 +147,8 @@ impl SyntheticClassifier {
                 MicroBatchLoss::new(total, Vec::new())
             };
         let batches = [(self.input.clone(), self.labels.clone())];
-        let (model, report) =
-            train_step(model, &mut self.optimizer, &batches, loss, 2e-5, StepId { seed: 1, step: self.step });
+        let settings = StepSettings { seed: 1, step: self.step, learning_rate: 2e-5 };
+        let (model, report) = train_step(model, &mut self.optimizer, &batches, loss, settings);
         report.expect("the loss is finite");
         self.model = Some(model);
         self.step += 1;

@@ -59,7 +59,7 @@ impl ParallelArgs {
         let (path, mut pairs) = match (&self.table, &self.source, &self.target) {
             (Some(table), ..) => (table, self.read_table(table)?),
             (None, Some(source), Some(target)) => (source, read_files(source, target)?),
-            _ => return Err(flag("source", "give --source and --target, or --table and --columns")),
+            _ => return Err(flag("source", "give `.source` and `.target`, or `.table` and `.columns`")),
         };
         let all = pairs.len();
         pairs.retain(|pair| !pair.source.trim().is_empty() && !pair.target.trim().is_empty());

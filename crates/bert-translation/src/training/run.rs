@@ -6,7 +6,7 @@ use bert_inference::{ModelFiles, ModelTokenizer, StopFlag};
 use bert_model::{LoadPolicy, load_named_tensors, read_pretrained_tensors};
 use bert_storage::{Error, digest_bytes};
 use bert_training::{
-    MicroBatchLoss, NotFinite, Optimizer, Resume, StepId, TrainingRun, not_finite, stopped, train_step,
+    MicroBatchLoss, NotFinite, Optimizer, Resume, StepSettings, TrainingRun, not_finite, stopped, train_step,
 };
 use burn::module::Module;
 use burn::tensor::Device;
@@ -152,7 +152,7 @@ impl Setup {
         let source = match (&config.source_vocab, bert_folder) {
             (Some(path), _) => vocabulary(path)?,
             (None, Some(folder)) => ModelFiles::open(folder)?.tokenizer,
-            (None, None) => panic!("a model without --source-vocab needs a BERT folder"),
+            (None, None) => panic!("a model without `.source_vocab` needs a BERT folder"),
         };
         let target = vocabulary(&config.target_vocab)?;
         let vocabularies = [source.vocabulary.len(), target.vocabulary.len()];
@@ -186,8 +186,7 @@ fn run_step(
             let parts = vec![loss.cross_entropy.div_scalar(tokens)];
             MicroBatchLoss::new(loss.smoothed.div_scalar(tokens), parts)
         },
-        learning_rate,
-        StepId { seed: config.seed, step },
+        StepSettings { seed: config.seed, step, learning_rate },
     );
     let step = step + 1;
     let report =

@@ -126,11 +126,11 @@ fn wrong_settings_name_the_flag() {
     prepare(folder.path());
     let good = config(folder.path(), Fusion::Embeddings, "run");
     let cases = [
-        (TrainConfig { heads: 3, ..good.clone() }, "--heads"),
-        (TrainConfig { steps: 0, ..good.clone() }, "--steps"),
-        (TrainConfig { drop_net: 1.5, ..good.clone() }, "--drop-net"),
-        (TrainConfig { fusion: Fusion::None, ..good.clone() }, "--source-vocab"),
-        (TrainConfig { source_vocab: Some("vocab.txt".into()), ..good.clone() }, "--source-vocab"),
+        (TrainConfig { heads: 3, ..good.clone() }, "`.heads`"),
+        (TrainConfig { steps: 0, ..good.clone() }, "`.steps`"),
+        (TrainConfig { drop_net: 1.5, ..good.clone() }, "`.drop_net`"),
+        (TrainConfig { fusion: Fusion::None, ..good.clone() }, "`.source_vocab`"),
+        (TrainConfig { source_vocab: Some("vocab.txt".into()), ..good.clone() }, "`.source_vocab`"),
     ];
     for (config, flag) in cases {
         let error = run(&config, false, None).unwrap_err();

@@ -96,7 +96,6 @@ impl Args {
             ("max-train-examples", self.max_train_examples.is_some()),
             ("dry-run", self.dry_run),
             ("checkpoint", self.checkpoint.len() > 1),
-            ("finetune flags", !self.flags.is_empty()),
         ];
         let training = [
             ("instances", self.instances.is_some()),
@@ -107,6 +106,9 @@ impl Args {
             "masking" => (&masking[..], "masking trains nothing and reads one checkpoint and --input"),
             _ => (&training[..], "is for the experiment masking, and --input also for forgetting"),
         };
+        if experiment == "masking" && !self.flags.is_empty() {
+            return Err(Error::usage(format!("flags of finetune: {reason}")));
+        }
         match unused.iter().find(|(_, is_given)| *is_given) {
             Some(&(flag, _)) => Err(Error::option(flag, reason.to_string())),
             None => Ok(()),

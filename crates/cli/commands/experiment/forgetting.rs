@@ -69,7 +69,7 @@ pub(super) fn run(args: &Args, experiment: &Experiment, stop: &StopFlag) -> anyh
     for (model, text) in texts.iter().enumerate() {
         let measured = Measured { planner: &planner, plan: &plan, model, text };
         let before = measured.before()?;
-        rows.push(measured.row("checkpoint", "-", 0, &[before], &[], None));
+        rows.push(measured.row(RowName { setting: "checkpoint", task: "-", epoch: 0 }, &[before], &[], None));
         measured.epochs(before.loss, &mut rows, &mut curves)?;
         measured.sequences(&mut rows)?;
         measured.together(&mut rows)?;
@@ -133,6 +133,13 @@ fn sequences(planner: &mut Planner<'_>) -> anyhow::Result<Vec<PlannedRun>> {
     Ok(plan)
 }
 
+/// The first columns of a row after the checkpoint.
+struct RowName<'a> {
+    setting: &'a str,
+    task: &'a str,
+    epoch: usize,
+}
+
 /// The finished trainings of one checkpoint.
 struct Measured<'a> {
     planner: &'a Planner<'a>,
@@ -158,9 +165,7 @@ impl Measured<'_> {
     /// Returns a row; `dev` has the scores of each seed on the task.
     fn row(
         &self,
-        setting: &str,
-        task_name: &str,
-        epoch: usize,
+        name: RowName<'_>,
         losses: &[MaskedLmScores],
         dev: &[f64],
         task: Option<(&Task, f64)>,
@@ -174,9 +179,9 @@ impl Measured<'_> {
         };
         vec![
             self.planner.models[self.model].given.display().to_string().into(),
-            setting.into(),
-            task_name.into(),
-            Cell::count(epoch),
+            name.setting.into(),
+            name.task.into(),
+            Cell::count(name.epoch),
             Cell::count(losses.len()),
             Cell::number(Some(loss.mean), 3),
             Cell::number(loss.sd, 3),
@@ -202,7 +207,8 @@ impl Measured<'_> {
                     let dev = entries().filter_map(|at| at.dev.as_ref()?.get(metric)).collect::<Vec<_>>();
                     let constant = constant(first);
                     let about = Some((&task, constant));
-                    rows.push(self.row(&setting.name, &task.to_string(), epoch + 1, &losses, &dev, about));
+                    let name = RowName { setting: &setting.name, task: &task.to_string(), epoch: epoch + 1 };
+                    rows.push(self.row(name, &losses, &dev, about));
                     let mean = losses.iter().map(|run| run.loss).sum::<f64>() / losses.len() as f64;
                     points.push((epoch as f64 + 1.0, mean));
                 }
@@ -231,7 +237,8 @@ impl Measured<'_> {
             let kept = scores.collect::<anyhow::Result<Vec<f64>>>()?;
             for (task, of, dev) in [(&first, &earlier, kept), (&second, &folders, last_scores(&folders)?)] {
                 let constant = constant(&FinetuneReport::read(&of[0])?);
-                rows.push(self.row(&name, &task.to_string(), 0, &losses, &dev, Some((task, constant))));
+                let name = RowName { setting: &name, task: &task.to_string(), epoch: 0 };
+                rows.push(self.row(name, &losses, &dev, Some((task, constant))));
             }
         }
         Ok(())
@@ -249,7 +256,8 @@ impl Measured<'_> {
                 let constant = constant(&FinetuneReport::read(first)?);
                 let dev = last_scores(&folders)?;
                 let about = Some((&task, constant));
-                rows.push(self.row(&setting.name, &task.to_string(), 0, &losses, &dev, about));
+                let name = RowName { setting: &setting.name, task: &task.to_string(), epoch: 0 };
+                rows.push(self.row(name, &losses, &dev, about));
             }
         }
         Ok(())

@@ -158,7 +158,7 @@ fn effect(config: &FinetuneConfig, word: &str, replaced_by: &str) -> anyhow::Res
     for Example { text_a, text_b, .. } in &examples {
         let text = InputText { first: text_a, second: text_b.as_deref() };
         let probes = match prober.text(text, std::slice::from_ref(&replacement)) {
-            Err(error) if error.flag() == Some("replace") => continue,
+            Err(error) if error.setting() == Some("replace") => continue,
             probes => probes?,
         };
         for prediction in probes.iter().flat_map(|probe| &probe.predictions) {

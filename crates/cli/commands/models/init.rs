@@ -96,8 +96,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
             let choice = args.initialization.unwrap_or_default();
             let mut view = CountingView::new(false);
             let show = &mut |event| view.show(&event);
-            let fresh =
-                FreshWeights::new(choice, &[(data.clone(), 1.0)], &model, args.seed, &StopFlag::new(), show)?;
+            let fresh = choice.weights(&[(data.clone(), 1.0)], &model, args.seed, &StopFlag::new(), show)?;
             (fresh, model, data_tokenizer(&data))
         }
         (None, vocab) => {

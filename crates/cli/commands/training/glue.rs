@@ -96,7 +96,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     }
     if args.from_mnli && !tasks.contains(&Task::Mnli) {
         let reason = "needs mnli in --tasks".to_string();
-        return Err(Error::option("from-mnli", reason).into());
+        return Err(Error::option("from_mnli", reason).into());
     }
     let mut flags = FinetuneFlags::parse(&[("--seeds", &args.seeds)], &args.flags)?;
     flags.config.compute.device = selected_device(flags.config.compute.device)?;

@@ -63,7 +63,7 @@ pub struct Args {
 pub fn run(args: &Args) -> anyhow::Result<()> {
     if !(args.length_penalty >= 0.0 && args.length_penalty.is_finite()) {
         let reason = "must be at least 0".to_string();
-        return Err(Error::option("length-penalty", reason).into());
+        return Err(Error::option("length_penalty", reason).into());
     }
     args.threads.start_pool();
     let output = args.output.as_deref().map(|path| args.overwrite.output(path)).transpose()?;

@@ -102,7 +102,7 @@ fn check(
 ) -> Result<Option<Manifest>> {
     let path = folder.path();
     if folder.exists()? && !path.is_dir() {
-        return Err(Error::usage("this output is not a folder; choose another --output").at(path));
+        return Err(Error::usage("this output is not a folder; choose another `.output`").at(path));
     }
     let names = folder.names()?;
     if let Some(found) = find_foreign(&names) {
@@ -127,7 +127,7 @@ fn check(
     for name in &names {
         let Some(Owner::Work(other) | Owner::Receipt(other)) = owner_of(name) else { continue };
         if other.count != part.count && !overwrite {
-            let differences = format!("--parts is {}, not {}", other.count, part.count);
+            let differences = format!("`.parts` is {}, not {}", other.count, part.count);
             return Err(unfinished_build(&differences).at(path));
         }
         if name.starts_with(".build") {

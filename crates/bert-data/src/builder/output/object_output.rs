@@ -48,8 +48,8 @@ impl ObjectOutput {
         let folder = match scratch {
             Some(scratch) => scratch.to_owned(),
             None if is_part => {
-                let reason = "the parts share a folder: add --scratch DIR";
-                return conflict("part", "an --output in an object store", reason);
+                let reason = "the parts share a folder: add `.scratch` DIR";
+                return conflict("part", "an `.output` in an object store", reason);
             }
             None => ObjectCache::user_folder("builds"),
         };
@@ -89,7 +89,7 @@ impl ObjectOutput {
     }
 
     fn holds_other_build(&self) -> Error {
-        let advice = "repeat that command to finish it, or discard it with --overwrite (parts and engines: remove the files)";
+        let advice = "repeat that command to finish it, or discard it with `.overwrite` (parts and engines: remove the files)";
         Error::usage(format!("this folder holds shards of another unfinished build: {advice}")).at(&self.url)
     }
 

@@ -28,7 +28,7 @@ pub(crate) fn reject_too_large(config: &BuildConfig, inputs: u64) -> Result<()> 
     }
     let reason =
         "the list of its inputs, shards and passes is too long: use fewer passes, or join the input files";
-    conflict("parts", "these values of --num-shards, --dupe-factor and --input", reason)
+    conflict("parts", "these values of `.num_shards`, `.dupe_factor` and `.input`", reason)
 }
 
 #[cfg(test)]

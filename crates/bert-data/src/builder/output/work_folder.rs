@@ -50,13 +50,13 @@ const PATHS: [&str; 2] = ["input", "vocab"];
 
 /// Options whose defaults follow from other options. They are listed last among the differences of two builds.
 const DERIVED: [&str; 7] = [
-    "--max-predictions-per-seq",
-    "--do-whole-word-mask",
-    "--dupe-factor",
-    "--language",
-    "--masking",
-    "--num-shards",
-    "--text-column",
+    "`.max_predictions_per_seq`",
+    "`.do_whole_word_mask`",
+    "`.dupe_factor`",
+    "`.language`",
+    "`.masking`",
+    "`.num_shards`",
+    "`.text_column`",
 ];
 
 /// A difference between two builds: the name of the option and both values.
@@ -73,7 +73,7 @@ impl Difference {
         Self {
             name: "the text".to_owned(),
             there: "another text".to_owned(),
-            here: "the text of --input".to_owned(),
+            here: "the text of `.input`".to_owned(),
         }
     }
 }
@@ -133,7 +133,7 @@ impl Identity {
                 match value.as_object() {
                     Some(options) => {
                         let named = |(key, value): (&String, &serde_json::Value)| {
-                            (format!("--{}", key.replace('_', "-")), value.to_string())
+                            (format!("`.{key}`"), value.to_string())
                         };
                         let relevant = options.iter().filter(|(key, _)| !PATHS.contains(&key.as_str()));
                         flat.extend(relevant.map(named));

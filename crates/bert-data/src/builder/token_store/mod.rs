@@ -184,7 +184,7 @@ impl Division {
             if !prepared.config.overwrite
                 && let Some((found, expected)) = work.other_inputs()?
             {
-                let differences = format!("--input is {found}, not {expected}");
+                let differences = format!("`.input` is {found}, not {expected}");
                 return Err(unfinished_build(&differences).at(work.output()));
             }
             progress(BuildProgress { stage: BuildStage::ChangedText, done: total, total });
@@ -348,7 +348,7 @@ impl Division {
                 Class::Later,
                 format!(
                     "{missing} of {segments} shares of the text are not tokenized yet; the first belongs to part \
-                     {missing_part} of {parts}: run this part again when all parts have run with --tokenize-only"
+                     {missing_part} of {parts}: run this part again when all parts have run with `.tokenize_only`"
                 ),
             ));
         }

@@ -110,7 +110,7 @@ fn too_few_documents_are_reported() {
     let options =
         BuildConfig { hold_out: Some("0.1%".parse().unwrap()), ..options(folder.path(), "a.txt", "out") };
     let error = run(&options).unwrap_err();
-    assert!(error.to_string().contains("--hold-out 0.1% selects 0 of 3 documents"), "{error}");
+    assert!(error.to_string().contains("`.hold_out` 0.1% selects 0 of 3 documents"), "{error}");
     assert_eq!(error.exit_code(), 3);
     assert!(!folder.path().join("out").exists(), "nothing is left");
     let estimate = bert_data::dry_run(&options).unwrap();
@@ -176,7 +176,7 @@ fn a_number_of_documents_is_held_out() {
     assert!(both[1].manifest.shards[0].file.starts_with("_validation-"));
     let many = BuildConfig { hold_out: Some("51".parse().unwrap()), overwrite: true, ..options };
     let error = run(&many).unwrap_err().to_string();
-    assert!(error.contains("--hold-out 51 is more than half of the 100 documents"), "{error}");
+    assert!(error.contains("`.hold_out` 51 is more than half of the 100 documents"), "{error}");
 }
 
 #[test]

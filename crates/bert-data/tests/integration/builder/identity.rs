@@ -151,10 +151,10 @@ fn changed_text_is_rejected_or_rebuilt() {
     assert!(error.to_string().contains(": repeat that command to finish it, or"), "{error}");
     let text = error.to_string();
     assert!(
-        text.contains("--input is [") && text.contains("/here") && text.contains("there/a.txt"),
+        text.contains("`.input` is [") && text.contains("/here") && text.contains("there/a.txt"),
         "{text}"
     );
-    assert!(text.contains("--overwrite"), "{text}");
+    assert!(text.contains("`.overwrite`"), "{text}");
     assert_eq!(stages(&BuildConfig { overwrite: true, ..moved.clone() }), [BuildStage::ChangedText]);
     assert_eq!(Manifest::read(&world.at("stopped")).unwrap().report.documents, 10);
     fs::remove_dir_all(world.at("stopped")).unwrap();

@@ -160,12 +160,12 @@ fn another_column_can_be_named() {
     assert_eq!(run(&other("a.jsonl")).unwrap().manifest.report.documents, 30);
     assert_eq!(run(&other("b.parquet")).unwrap().manifest.report.documents, 30);
     let usual = |name: &str| BuildConfig { overwrite: true, ..world.config(name) };
-    world.fails(&usual("a.jsonl"), &["a.jsonl:1", "\"text\" is missing", "--text-column"]);
+    world.fails(&usual("a.jsonl"), &["a.jsonl:1", "\"text\" is missing", "`.text_column`"]);
     let error = world.fails(&usual("b.parquet"), &["b.parquet", "\"text\" is missing", "id, body"]);
     assert_eq!(error.exit_code(), 3);
     // A column name without any table is a mistake.
     world.file("c.txt", b"the cat\nsat\n");
-    assert_eq!(world.fails(&other("c.txt"), &["--text-column", "none of them"]).exit_code(), 2);
+    assert_eq!(world.fails(&other("c.txt"), &["`.text_column`", "none of them"]).exit_code(), 2);
     // Vocabularies are trained on the same inputs.
     let vocab = VocabConfig { vocab_size: 40, text_column: "body".to_owned(), ..VocabConfig::default() };
     let from = |name: &str| train_vocabulary(&[world.at(name)], &vocab, &mut |_, _| {}).unwrap().tokens;
@@ -241,7 +241,7 @@ fn strict_rows_rejects_null_and_empty_rows() {
     world.file("null.jsonl", b"{\"text\": null}\n{\"text\": \"the cat.\"}\n");
     for name in ["null.parquet", "null.jsonl"] {
         let strict = BuildConfig { strict_rows: true, ..world.config(name) };
-        let error = world.fails(&strict, &[&format!("{name}:1:"), "is null, which --strict-rows rejects"]);
+        let error = world.fails(&strict, &[&format!("{name}:1:"), "is null, which `.strict_rows` rejects"]);
         assert!(error.to_string().contains("is null, which"));
         assert_eq!(error.exit_code(), 3);
         let vocab = VocabConfig { vocab_size: 60, strict_rows: true, ..VocabConfig::default() };
@@ -249,7 +249,7 @@ fn strict_rows_rejects_null_and_empty_rows() {
     }
     world.file("empty.jsonl", b"{\"text\": \"the cat. the dog.\"}\n\n{\"text\": \" \"}\n");
     let strict = BuildConfig { strict_rows: true, ..world.config("empty.jsonl") };
-    world.fails(&strict, &["empty.jsonl:3", "is empty, which --strict-rows rejects"]);
+    world.fails(&strict, &["empty.jsonl:3", "is empty, which `.strict_rows` rejects"]);
 }
 
 #[test]
@@ -289,7 +289,7 @@ fn separated_values_are_read_by_their_column() {
     world.file("d.csv", table("body", ',').as_bytes());
     let error = world.fails(
         &world.config("d.csv"),
-        &["d.csv", "\"text\" is missing", "id, body, the end", "--text-column"],
+        &["d.csv", "\"text\" is missing", "id, body, the end", "`.text_column`"],
     );
     assert_eq!(error.exit_code(), 3);
     let body = BuildConfig { text_column: "body".to_owned(), overwrite: true, ..world.config("d.csv") };
@@ -350,7 +350,7 @@ fn bad_tables_of_separated_values_are_named() {
         "id\ttext\n1\tthe\tcat\n",
         &["c.tsv:2", "3 field(s), but the first row of this table has 2"],
     );
-    fails("d.txt", "1\tthe cat\n2\tthe dog\n3\tthe mat\n", &["d.txt", "1, the cat", "--text-column"]);
+    fails("d.txt", "1\tthe cat\n2\tthe dog\n3\tthe mat\n", &["d.txt", "1, the cat", "`.text_column`"]);
     fails("e.csv", "the cat sat on the mat\nthe dog ran\n", &["e.csv", "\"text\" is missing"]);
     let long = format!("id,text\n1,\"{}\n", "the cat\n".repeat(9 << 20));
     fails("f.csv", &long, &["f.csv", "row 1 is longer than 67108864 bytes"]);
@@ -417,8 +417,8 @@ fn blocks_of_rows_are_bounded_and_numbered() {
 fn tables_are_rejected_where_they_cannot_be_used() {
     let world = World::new();
     world.file("a.jsonl", b"{\"text\": \"The cat sat. The dog ran.\"}\n");
-    let error = world.fails(&reference(world.config("a.jsonl")), &["--input", "--random reference"]);
+    let error = world.fails(&reference(world.config("a.jsonl")), &["`.input`", "`.random` reference"]);
     assert_eq!(error.exit_code(), 2);
     let klingon = BuildConfig { language: Some("klingon".to_owned()), ..world.config("a.jsonl") };
-    world.fails(&klingon, &["--language", "klingon"]);
+    world.fails(&klingon, &["`.language`", "klingon"]);
 }

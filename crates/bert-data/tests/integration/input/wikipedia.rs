@@ -156,7 +156,7 @@ fn damaged_dumps_are_rejected() {
     }
     let column = |config| BuildConfig { text_column: "body".to_owned(), ..config };
     let error = build_of(&[("a.xml", whole.as_bytes())], column).unwrap_err();
-    assert!(error.to_string().starts_with("--text-column cannot be used with these inputs"), "{error}");
+    assert!(error.to_string().starts_with("`.text_column` cannot be used with these inputs"), "{error}");
 }
 
 #[test]

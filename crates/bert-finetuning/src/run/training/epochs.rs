@@ -79,7 +79,7 @@ impl<T: FinetuneTask, M: Module> Training<'_, T, M> {
             if progress.diverged {
                 on_event(FinetuneEvent::Warning(format!(
                     "seed {seed}, epoch {epoch:.1}: the training loss of {train_loss:.4} is far above the loss of \
-                     random guessing ({uniform_loss:.4}): the run has diverged; use a lower --learning-rate or more \
+                     random guessing ({uniform_loss:.4}): the run has diverged; use a lower `.learning_rate` or more \
                      warm-up"
                 )));
             }

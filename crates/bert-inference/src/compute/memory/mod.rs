@@ -83,7 +83,7 @@ pub fn warning(device: &Device, model: &BertConfig, shape: &StepShape) -> Option
     match judge(&needed, &MemoryLimit::for_device(device, 1)) {
         Verdict::Fits => None,
         Verdict::Close(limit) | Verdict::TooMuch(limit) => Some(format!(
-            "with {} sequences of {} tokens {}: use --gradient-accumulation-steps or a smaller batch",
+            "with {} sequences of {} tokens {}: use `.gradient_accumulation_steps` or a smaller batch",
             shape.sequences,
             shape.length,
             needed.describe(&limit)

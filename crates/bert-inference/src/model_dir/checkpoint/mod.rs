@@ -301,7 +301,7 @@ fn with_needed_bytes(error: Error, target: &Path, needed: u64) -> Error {
     let free = bert_storage::free_space(target.parent().unwrap_or(target)).unwrap_or(0);
     let full = Error::failed(format!(
         "the disk is full: the checkpoint needs about {needed} bytes, {free} are free; all committed checkpoints are \
-         intact; free space, then continue with --resume"
+         intact; free space, then continue with `.resume`"
     ))
     .at(target);
     match error.into_cause() {

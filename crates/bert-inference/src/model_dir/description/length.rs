@@ -61,7 +61,7 @@ impl ModelDescription {
         if let Some(asked) = asked {
             if asked > positions {
                 let difference =
-                    format!("--max-seq-length is {asked}, but the model has {positions} positions");
+                    format!("`.max_seq_length` is {asked}, but the model has {positions} positions");
                 return Err(mismatch(vec![difference]));
             }
             let is_known =
@@ -78,7 +78,7 @@ impl ModelDescription {
             DefaultLength::Task(default) => {
                 let remark = (default > trained).then(|| {
                     format!(
-                        "--max-seq-length is {trained}, the number of positions that this model was trained with, and \
+                        "`.max_seq_length` is {trained}, the number of positions that this model was trained with, and \
                          not the usual {default}"
                     )
                 });

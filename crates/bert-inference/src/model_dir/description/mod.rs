@@ -163,7 +163,7 @@ impl ModelDescription {
         let (found, expected) = match (spec.pair, example.text_b.is_some()) {
             (true, false) if gives_labels => (
                 "missing",
-                "the second text of a pair, as in training; with --format tsv separate the two by a tab",
+                "the second text of a pair, as in training; with `.format` tsv separate the two by a tab",
             ),
             (false, true) if gives_labels => {
                 ("there", "no second text: the model was trained on single texts")

@@ -207,5 +207,5 @@ fn lengths_follow_the_trained_positions() {
     assert_eq!(length(&unknown, None, Trained(usize::MAX)).tokens, 512);
     assert_eq!(length(&unknown, Some(512), Task(384)), EncodingLength { tokens: 512, remark: None });
     let error = unknown.encoding_length(Some(513), Task(384), &model()).unwrap_err().to_string();
-    assert!(error.contains("--max-seq-length is 513, but the model has 512 positions"), "{error}");
+    assert!(error.contains("`.max_seq_length` is 513, but the model has 512 positions"), "{error}");
 }

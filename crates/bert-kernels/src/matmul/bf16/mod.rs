@@ -64,43 +64,47 @@ fn source(side: Side, matrix: Matrix<'_>, lanes: usize, first: usize, depth: usi
 pub(crate) struct Packed {
     words: Scratch,
     unit: Unit,
-    side: Side,
-    lanes: usize,
-    k: usize,
+    shape: FactorShape,
     block_depth: usize,
+}
+
+/// The role and the sizes of a factor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct FactorShape {
+    side: Side,
+    /// Number of rows of the left factor, or of columns of the right one.
+    lanes: usize,
+    /// Length of a lane.
+    k: usize,
 }
 
 impl Packed {
     /// Creates a factor whose k-blocks, `block_depth` long each, are filled later ([`Self::k_blocks_mut`]).
     pub(crate) fn new(side: Side, lanes: usize, k: usize, block_depth: usize) -> Self {
-        Self::for_unit(Unit::best().expect(MISSING), Threads::All, side, lanes, k, block_depth)
+        let shape = FactorShape { side, lanes, k };
+        Self::for_unit(Unit::best().expect(MISSING), Threads::All, shape, block_depth)
     }
 
-    fn for_unit(
-        unit: Unit,
-        threads: Threads,
-        side: Side,
-        lanes: usize,
-        k: usize,
-        block_depth: usize,
-    ) -> Self {
+    fn for_unit(unit: Unit, threads: Threads, shape: FactorShape, block_depth: usize) -> Self {
+        let FactorShape { lanes, k, .. } = shape;
         let pairs = k / block_depth * pairs(block_depth) + pairs(k % block_depth);
         let words = pairs * lanes.next_multiple_of(SIDE);
         let words = match threads {
             Threads::One => scratch(words),
             Threads::All => shared_scratch(words),
         };
-        Self { words, unit, side, lanes, k, block_depth }
+        Self { words, unit, shape, block_depth }
     }
 
     /// Packs a whole factor: `lanes` lanes of length `k`.
     pub(crate) fn whole(threads: Threads, side: Side, matrix: Matrix, lanes: usize, k: usize) -> Self {
-        Self::whole_for(Unit::best().expect(MISSING), threads, side, matrix, lanes, k)
+        Self::whole_for(Unit::best().expect(MISSING), threads, FactorShape { side, lanes, k }, matrix)
     }
 
-    fn whole_for(unit: Unit, threads: Threads, side: Side, matrix: Matrix, lanes: usize, k: usize) -> Self {
+    fn whole_for(unit: Unit, threads: Threads, shape: FactorShape, matrix: Matrix) -> Self {
+        let FactorShape { side, lanes, k } = shape;
         let block_depth = unit.block_depth(k);
-        let mut packed = Self::for_unit(unit, threads, side, lanes, k, block_depth);
+        let mut packed = Self::for_unit(unit, threads, shape, block_depth);
         let words = packed.words_per_block();
         for (index, words) in packed.words.chunks_mut(words).enumerate() {
             let first = index * block_depth;
@@ -113,21 +117,21 @@ impl Packed {
     /// Returns the k-blocks in order, to be filled.
     pub(crate) fn k_blocks_mut(&mut self) -> impl IndexedParallelIterator<Item = PackedBlock<'_>> {
         let unit = self.unit;
-        let side = self.side;
+        let side = self.shape.side;
         let words = self.words_per_block();
         self.words.par_chunks_mut(words).map(move |words| PackedBlock { unit, side, words })
     }
 
     /// Returns the number of words of every k-block except the last; at least one.
     fn words_per_block(&self) -> usize {
-        (pairs(self.block_depth) * self.lanes.next_multiple_of(SIDE)).max(1)
+        (pairs(self.block_depth) * self.shape.lanes.next_multiple_of(SIDE)).max(1)
     }
 
     /// Returns the words of one k-block.
     fn words(&self, index: usize) -> &[u32] {
-        let lanes = self.lanes.next_multiple_of(SIDE);
+        let lanes = self.shape.lanes.next_multiple_of(SIDE);
         let from = index * pairs(self.block_depth) * lanes;
-        let depth = self.block_depth.min(self.k - index * self.block_depth);
+        let depth = self.block_depth.min(self.shape.k - index * self.block_depth);
         bytemuck::cast_slice(&self.words[from..from + pairs(depth) * lanes])
     }
 }
@@ -198,7 +202,7 @@ impl<'a> Product<'a> {
     fn new(unit: Unit, threads: Threads, sizes: Gemm, a: Operand<'a>, b: Operand<'a>) -> Self {
         for (side, factor, lanes) in [(Side::Left, a, sizes.m), (Side::Right, b, sizes.n)] {
             if let Some(packed) = factor.packed() {
-                assert_eq!((packed.unit, packed.side, packed.lanes, packed.k), (unit, side, lanes, sizes.k));
+                assert_eq!((packed.unit, packed.shape), (unit, FactorShape { side, lanes, k: sizes.k }));
             }
         }
         let depths = [a, b].map(|factor| factor.packed().map(|packed| packed.block_depth));
@@ -236,23 +240,23 @@ impl<'a> Product<'a> {
             let add = add || step > 0;
             each(self.threads, c.data, rows * c.row_stride, |(index, data)| {
                 let c = MatrixMut::new(data, c.row_stride);
-                self.multiply_rows(index * rows, rows, c, add, ranges, &b);
+                let top = index * rows;
+                self.multiply_rows(top..m.min(top + rows), c, add, ranges, &b);
             });
         }
     }
 
-    /// Computes a maximum of `rows` rows of c from row `top` on, with the k-blocks at `ranges`.
+    /// Computes some rows of c, with the k-blocks at `ranges`. The slice begins with the first of them.
     fn multiply_rows(
         &self,
-        top: usize,
-        rows: usize,
+        rows: Range<usize>,
         mut c: MatrixMut,
         add: bool,
         ranges: &[Range<usize>],
         b: &[&[u32]],
     ) {
-        let rows = rows.min(self.sizes.m - top);
-        let lanes = rows.next_multiple_of(SIDE);
+        let top = rows.start;
+        let lanes = rows.len().next_multiple_of(SIDE);
         let mut room = self.room(self.a, ranges, lanes);
         let a = self.k_blocks(Side::Left, ranges, top..top + lanes, room.as_mut(), |source, words| {
             pack(self.unit, source, self.unit.layout(Side::Left), top, words);
@@ -263,7 +267,7 @@ impl<'a> Product<'a> {
         for left in (0..self.sizes.n).step_by(COLUMNS) {
             for (i, factors) in factors.chunks(self.blocks_per_pass()).enumerate() {
                 let columns = left..self.sizes.n.min(left + COLUMNS);
-                block(self.unit, rows, columns, c.starting_at(0), add || i > 0, factors);
+                self.unit.block(rows.len(), columns, c.starting_at(0), add || i > 0, factors);
             }
         }
     }
@@ -329,19 +333,21 @@ fn pack_all(unit: Unit, threads: Threads, source: Source, layout: Layout, packed
     });
 }
 
-/// Computes the given columns of the first `rows` rows of c. The slice begins with column 0 of c.
-fn block(unit: Unit, rows: usize, columns: Range<usize>, c: MatrixMut, add: bool, factors: &[KBlock]) {
-    #[expect(unsafe_code, reason = "functions for AVX-512 BF16, called where it was detected")]
-    // SAFETY: a `Unit` exists only if the processor has its instructions.
-    unsafe {
-        match unit.kind() {
-            Kind::Registers => avx512::block(rows, columns, c, add, factors),
-            Kind::Tiles => tile_block(rows, columns, c, add, factors),
+impl Unit {
+    /// Computes the given columns of the first `rows` rows of c. The slice begins with column 0 of c.
+    fn block(self, rows: usize, columns: Range<usize>, c: MatrixMut, add: bool, factors: &[KBlock]) {
+        #[expect(unsafe_code, reason = "functions for AVX-512 BF16, called where it was detected")]
+        // SAFETY: a `Unit` exists only if the processor has its instructions.
+        unsafe {
+            match self.kind() {
+                Kind::Registers => avx512::block(rows, columns, c, add, factors),
+                Kind::Tiles => tile_block(rows, columns, c, add, factors),
+            }
         }
     }
 }
 
-/// Computes [`block`] on AMX tiles. The rows are split so that their part of a fits in the L1 cache while the panels of
+/// Computes [`Unit::block`] on AMX tiles. The rows are split so that their part of a fits in the L1 cache while the panels of
 /// b pass through it. The first two micro-tiles of a panel prefetch one half of the next panel each.
 #[target_feature(enable = "avx512f")]
 fn tile_block(m: usize, columns: Range<usize>, mut c: MatrixMut, add: bool, factors: &[KBlock]) {

@@ -80,7 +80,8 @@ fn check(unit: Unit, sizes: Gemm, add: bool, a: Matrix, b: Matrix) {
         let other = run(threads, Threads::All, plain.0, plain.1);
         assert!(c == other, "{m} {n} {k}: different bytes on {threads} threads");
     }
-    let packed = |side, matrix, lanes| Packed::whole_for(unit, Threads::One, side, matrix, lanes, k);
+    let packed =
+        |side, matrix, lanes| Packed::whole_for(unit, Threads::One, FactorShape { side, lanes, k }, matrix);
     let left = packed(Side::Left, a, m);
     let right = packed(Side::Right, b, n);
     let packed = (Operand::Packed(&left), Operand::Packed(&right));

@@ -76,7 +76,7 @@ pub fn export_onnx(folder: &Path, target: &Path, how: &Export) -> Result<OnnxMod
     let bytes = graph.into_model(class, &metadata(&config, &description, class)?);
     if bytes.len() > MAX_BYTES {
         let reason = format!(
-            "a graph of {} bytes is larger than a protocol buffer; choose --weights f16",
+            "a graph of {} bytes is larger than a protocol buffer; choose `.weights` f16",
             bytes.len()
         );
         return Err(Error::option("format", reason));
@@ -108,7 +108,7 @@ fn class_and_head(
     }
     Ok(match (named.as_deref(), class(folder, contents)?) {
         (Some(other @ ("BertForMultipleChoice" | "BertForSeveralTasks" | "BertWithFeatureHead")), _) => {
-            let reason = format!("onnx has no graph for {other}; --encoder-only exports its encoder");
+            let reason = format!("onnx has no graph for {other}; `.encoder_only` exports its encoder");
             return Err(Error::option("format", reason));
         }
         (_, "BertForTokenClassification") => ("BertForTokenClassification", Head::Token),

@@ -16,6 +16,7 @@ use crate::pretrain::config::PretrainConfig;
 use crate::pretrain::events::PretrainEvent;
 use crate::pretrain::measurement::step_time::seconds_per_step;
 use crate::pretrain::run_folder::recorded_settings;
+use crate::pretrain::run_settings::RunSettings;
 use crate::pretrain::setup::inputs::RunInputs;
 use crate::pretrain::time_budget::Budget;
 
@@ -41,15 +42,15 @@ pub(crate) struct MeasuredLength {
 /// When the budget is too short for one step or for the warm-up, when a stop is requested, or when the run cannot be
 /// opened.
 pub(crate) fn measure_length(
-    config: &PretrainConfig,
+    settings: &RunSettings,
     group: &mut Group,
     budget: Budget,
-    resume: bool,
     stop: &StopFlag,
     on_event: &mut dyn FnMut(PretrainEvent),
 ) -> Result<MeasuredLength, Error> {
     let began = Instant::now();
-    let recorded = if resume && group.is_first() {
+    let RunSettings { config, resume, .. } = settings;
+    let recorded = if *resume && group.is_first() {
         recorded_settings(&config.output).map(|recorded| recorded.map(|recorded| recorded.steps))
     } else {
         Ok(None)
@@ -117,9 +118,9 @@ fn check_warmup(config: &PretrainConfig, budget: Budget, step: f64) -> Result<()
         Some(warmup) => {
             let budget = String::from(budget);
             let reason = format!(
-                "{warmup} steps do not fit into --budget {budget}, which allows about {fit:.0} steps"
+                "{warmup} steps do not fit into `.budget` {budget}, which allows about {fit:.0} steps"
             );
-            Err(Error::option("warmup-steps", reason))
+            Err(Error::option("warmup_steps", reason))
         }
     }
 }

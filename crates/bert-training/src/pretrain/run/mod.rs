@@ -218,7 +218,7 @@ impl<'a> Run<'a> {
                 Class::Numerical,
                 format!(
                     "step {step}: loss {loss}, gradient norm {gradient_norm}: not finite, like the {} steps before \
-                     it (--max-skipped-steps {max}); use a lower --learning-rate or more warm-up; the last \
+                     it (`.max_skipped_steps` {max}); use a lower `.learning_rate` or more warm-up; the last \
                      checkpoint is intact",
                     in_a_row - 1
                 ),
@@ -259,7 +259,9 @@ impl<'a> Run<'a> {
         'a: 'scope,
     {
         let Some(states) = self.group.gather_states(optimizer)? else { return Ok(()) };
-        let started = self.start_writing(model, optimizer, states, loader_position, writer, on_event);
+        let started = self
+            .report_saved(writer, true, on_event)
+            .and_then(|()| self.start_writing(model, optimizer, states, loader_position, writer));
         self.group.hold(started)
     }
 
@@ -271,12 +273,10 @@ impl<'a> Run<'a> {
         states: Snapshot,
         loader_position: Option<LoaderPosition>,
         writer: &mut CheckpointWriter<'scope, '_>,
-        on_event: &mut dyn FnMut(PretrainEvent),
     ) -> Result<(), Error>
     where
         'a: 'scope,
     {
-        self.report_saved(writer, true, on_event)?;
         let retention = self.config().retention();
         let files = self.files.as_mut().expect("rank 0 has the run's folder");
         // The records of all steps up to the checkpoint must be on disk before it is.

@@ -46,8 +46,6 @@ pub(crate) struct RunStart<'a, 'b> {
     /// The disk of the run's folder.
     pub(crate) files: &'a dyn FileSystem,
     pub(crate) settings: &'a RunSettings,
-    /// Whether the run continues from its newest valid checkpoint.
-    pub(crate) resume: bool,
     /// The weights of a new model.
     pub(crate) fresh: Option<&'b FreshWeights>,
 }
@@ -63,8 +61,8 @@ pub(crate) fn open_run<'a>(
     stop: &StopFlag,
     on_event: &mut dyn FnMut(PretrainEvent),
 ) -> Result<OpenRun<'a>, Error> {
-    let config = &start.settings.config;
-    let inputs = open_inputs(start.files, config, group, start.resume, on_event);
+    let RunSettings { config, resume, .. } = start.settings;
+    let inputs = open_inputs(start.files, config, group, *resume, on_event);
     let inputs = group.agree(inputs)?;
     compare_ranks(group, &inputs)?;
     let first = group.first_works(stop, |show_life| {
@@ -171,14 +169,14 @@ impl<'a> FirstRank<'a> {
         stop: &StopFlag,
         on_event: &mut dyn FnMut(PretrainEvent),
     ) -> Result<Self, Error> {
-        let RunStart { files, settings, resume, fresh } = start;
+        let RunStart { files, settings, fresh } = start;
         // Load the weights before the run's folder is created, so that unusable weights leave nothing behind. A resumed
         // run usually finds its weights in that folder.
-        let initial = (!resume).then(|| inputs.model(None, fresh, stop, on_event)).transpose()?;
+        let initial = (!settings.resume).then(|| inputs.model(None, fresh, stop, on_event)).transpose()?;
         let states = inputs.config.optimizer().update_rule().states();
         let initial_moments =
             inputs.start.moments.as_deref().map(|path| read_optimizer(path, states)).transpose()?;
-        let folder = open_folder(files, inputs, settings, resume, on_event)?;
+        let folder = open_folder(files, inputs, settings, on_event)?;
         let found = folder.checkpoints().newest_good(&mut |error| {
             on_event(PretrainEvent::Warning(format!("{error}; an older checkpoint is used instead")));
         })?;
@@ -232,16 +230,15 @@ fn open_folder<'a>(
     files: &'a dyn FileSystem,
     inputs: &RunInputs<'a>,
     settings: &RunSettings,
-    resume: bool,
     on_event: &mut dyn FnMut(PretrainEvent),
 ) -> Result<RunFolder<'a>, Error> {
     let config = inputs.config;
     let identity = identity(config, &inputs.start, &inputs.sets);
     let held_out = held_out_sets(&inputs.eval_sets, config.eval_instances);
-    let RunSettings { defaults, shared_text, .. } = settings;
+    let RunSettings { defaults, shared_text, resume, .. } = settings;
     let start = Invocation::now(inputs.hosts.clone());
     let run = DescribedRun { config, defaults, shared_text, identity, start, work: inputs.work, held_out };
-    let folder = RunFolder::open(files, run, resume)?;
+    let folder = RunFolder::open(files, run, *resume)?;
     if !folder.held_out_changes.is_empty() {
         on_event(PretrainEvent::Warning(format!(
             "the held-out data differs from the data of the earlier evaluations: {}. Their results cannot be compared",

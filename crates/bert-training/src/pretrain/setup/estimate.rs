@@ -12,45 +12,43 @@ use crate::group::Group;
 use crate::pretrain::config::PretrainConfig;
 use crate::pretrain::events::PretrainEvent;
 
-/// Estimates the memory of a run's steps in bytes, rejects a run that needs more than the process can get, and warns if
-/// the memory may be insufficient.
-pub(crate) fn check_memory(
-    config: &PretrainConfig,
-    device: &Device,
-    model: &BertConfig,
-    sets: &[(DataSet, f64)],
-    group: &Group,
-    on_event: &mut dyn FnMut(PretrainEvent),
-) -> Result<u64, Error> {
-    let run = EstimatedRun { config, model, sets, ranks: group.ranks() };
-    let step = |parts, recompute| run.memory_of_step(parts, recompute);
-    let needed = step(config.micro_batches(), config.recompute);
-    match judge(&needed, &MemoryLimit::for_device(device, group.local_ranks())) {
-        Verdict::Fits => Ok(needed.total()),
-        Verdict::Close(limit) => {
-            let remedy = remedy(config, &limit, step);
-            on_event(PretrainEvent::Warning(format!("{}; {remedy}", needed.describe(&limit))));
-            Ok(needed.total())
-        }
-        Verdict::TooMuch(limit) => Err(Error::new(
-            Class::Memory,
-            format!("{}: {}", needed.describe(&limit), remedy(config, &limit, step)),
-        )),
-    }
-}
-
 /// The parts of a run that determine the memory of its steps.
-struct EstimatedRun<'a> {
-    config: &'a PretrainConfig,
-    model: &'a BertConfig,
-    sets: &'a [(DataSet, f64)],
-    ranks: usize,
+pub(crate) struct EstimatedRun<'a> {
+    pub(crate) config: &'a PretrainConfig,
+    pub(crate) model: &'a BertConfig,
+    pub(crate) sets: &'a [(DataSet, f64)],
+    pub(crate) group: &'a Group,
 }
 
 impl EstimatedRun<'_> {
+    /// Estimates the memory of a step in bytes, rejects a run that needs more than the process can get, and warns if the
+    /// memory may be insufficient.
+    pub(crate) fn check_memory(
+        &self,
+        device: &Device,
+        on_event: &mut dyn FnMut(PretrainEvent),
+    ) -> Result<u64, Error> {
+        let config = self.config;
+        let step = |parts, recompute| self.memory_of_step(parts, recompute);
+        let needed = step(config.micro_batches(), config.recompute);
+        match judge(&needed, &MemoryLimit::for_device(device, self.group.local_ranks())) {
+            Verdict::Fits => Ok(needed.total()),
+            Verdict::Close(limit) => {
+                let remedy = remedy(config, &limit, step);
+                on_event(PretrainEvent::Warning(format!("{}; {remedy}", needed.describe(&limit))));
+                Ok(needed.total())
+            }
+            Verdict::TooMuch(limit) => Err(Error::new(
+                Class::Memory,
+                format!("{}: {}", needed.describe(&limit), remedy(config, &limit, step)),
+            )),
+        }
+    }
+
     /// Estimates a step whose batch is split into this number of micro-batches.
     fn memory_of_step(&self, parts: usize, recompute: bool) -> StepMemory {
-        let Self { config, model, sets, ranks } = *self;
+        let Self { config, model, sets, group } = *self;
+        let ranks = group.ranks();
         let sequences = config.batch_size.div_ceil(parts);
         let manifests = || sets.iter().map(|(data, _)| data.manifest());
         // All data sets have the same length; a batch may be of one of them.
@@ -90,11 +88,12 @@ fn remedy(config: &PretrainConfig, limit: &MemoryLimit, step: impl Fn(usize, boo
         for parts in kept.into_iter().chain(more()) {
             let needed = step(parts, recompute);
             if needed.fits(limit) {
-                let flags = if recompute { " with --recompute" } else { "" };
+                let flags = if recompute { " with `.recompute`" } else { "" };
                 let bytes = bytes_in_words(needed.total());
-                return format!("--gradient-accumulation-steps {parts}{flags} needs about {bytes}");
+                return format!("`.gradient_accumulation_steps` {parts}{flags} needs about {bytes}");
             }
         }
     }
-    "use a smaller --batch-size with --gradient-accumulation-steps and --recompute, or a smaller model".into()
+    "use a smaller `.batch_size` with `.gradient_accumulation_steps` and `.recompute`, or a smaller model"
+        .into()
 }

@@ -50,7 +50,7 @@ impl RunInputs<'_> {
             (false, Nsp::Off) => Heads::MaskedLm,
             (false, _) => Heads::Both,
         };
-        let hint = "--fresh-heads initializes missing heads at random; data made with --nsp off needs no pooler and \
+        let hint = "`.fresh_heads` initializes missing heads at random; data made with `.nsp` off needs no pooler and \
                     no next-sentence head";
         let model = self.model_config();
         let seed = self.config.seed;
@@ -74,7 +74,7 @@ impl RunInputs<'_> {
         on_event: &mut dyn FnMut(PretrainEvent),
     ) -> Result<FreshWeights, Error> {
         let choice = self.config.initialization().unwrap_or_default();
-        FreshWeights::new(choice, &self.sets, self.model_config(), self.config.seed, stop, &mut |event| {
+        choice.weights(&self.sets, self.model_config(), self.config.seed, stop, &mut |event| {
             on_event(PretrainEvent::Counting(event));
         })
     }

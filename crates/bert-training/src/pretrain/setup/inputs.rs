@@ -16,7 +16,7 @@ use crate::group::Group;
 use crate::optimizer::Optimizer;
 use crate::pretrain::config::{EvalPart, PretrainConfig};
 use crate::pretrain::events::PretrainEvent;
-use crate::pretrain::setup::estimate::check_memory;
+use crate::pretrain::setup::estimate::EstimatedRun;
 use crate::pretrain::setup::starting_point::StartingPoint;
 use crate::pretrain::work::Work;
 use crate::step::device_check::{CheckShape, DeviceCheck, check_before_first_step};
@@ -91,7 +91,8 @@ impl<'a> RunInputs<'a> {
             product_flops: (!config.compute.device.is_cpu())
                 .then(|| product_rate(&device.clone().inner(), start.config.compute.precision)),
         };
-        let memory = check_memory(config, &device, &start.config, &sets, group, on_event)?;
+        let run = EstimatedRun { config, model: &start.config, sets: &sets, group };
+        let memory = run.check_memory(&device, on_event)?;
         Ok(Self { config, device, sets, eval_sets, start, hosts: group.hosts(), memory, work })
     }
 

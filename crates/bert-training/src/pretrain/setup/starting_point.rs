@@ -76,11 +76,11 @@ fn moments_digest(folder: &Path) -> Result<String, Error> {
     let path = folder.join(OPTIMIZER);
     if !exists(&path)? {
         let reason = format!(
-            "{} has no {OPTIMIZER}; give --init-checkpoint the folder of a pre-training run, or leave --keep-moments \
+            "{} has no {OPTIMIZER}; give `.init_checkpoint` the folder of a pre-training run, or leave `.keep_moments` \
              out",
             folder.display()
         );
-        return Err(Error::option("keep-moments", reason));
+        return Err(Error::option("keep_moments", reason));
     }
     bert_storage::digest_file(&path)
 }

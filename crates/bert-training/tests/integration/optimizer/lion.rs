@@ -10,7 +10,7 @@ use std::sync::Arc;
 use bert_inference::checkpoint::OptimizerState;
 use bert_kernels::adamw::Updates;
 use bert_training::{
-    Change, MicroBatchLoss, Optimizer, Parameter, Resume, StepId, TrainingRun, UpdateRule, train_step,
+    Change, MicroBatchLoss, Optimizer, Parameter, Resume, StepSettings, TrainingRun, UpdateRule, train_step,
 };
 use burn::module::{Module, Param};
 use burn::tensor::{Device, Tensor};
@@ -63,8 +63,8 @@ fn step(module: Weights, optimizer: &mut Optimizer, number: usize) -> Weights {
         let gradient = Tensor::from_data(*gradient, &weight.device());
         MicroBatchLoss::new((weight * gradient).sum(), vec![])
     };
-    let id = StepId { seed: 0, step: number as u64 };
-    let (module, report) = train_step(module, optimizer, &[GRADIENTS[number]], loss, 1e-2, id);
+    let settings = StepSettings { seed: 0, step: number as u64, learning_rate: 1e-2 };
+    let (module, report) = train_step(module, optimizer, &[GRADIENTS[number]], loss, settings);
     report.unwrap();
     module
 }

@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 
 use bert_model::{LoadPolicy, load_named_tensors, to_named_tensors};
-use bert_training::{MicroBatchLoss, Optimizer, OptimizerConfig, StepId, train_step};
+use bert_training::{MicroBatchLoss, Optimizer, OptimizerConfig, StepSettings, train_step};
 use burn::nn::{Linear, LinearConfig};
 use burn::tensor::{Device, Tensor};
 
@@ -62,7 +62,8 @@ fn linear_probe_matches_minbert() {
             let error: Tensor<2> = layer.forward(row(x)) - row(&[x[0] + x[1], -x[2]]);
             MicroBatchLoss::new(error.powi_scalar(2).sum(), vec![])
         };
-        let (updated, report) = train_step(layer, &mut optimizer, &[x], loss, 1e-3, StepId { seed: 0, step });
+        let settings = StepSettings { seed: 0, step, learning_rate: 1e-3 };
+        let (updated, report) = train_step(layer, &mut optimizer, &[x], loss, settings);
         report.unwrap();
         layer = updated;
     }

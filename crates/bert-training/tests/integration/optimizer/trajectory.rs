@@ -11,7 +11,7 @@ use bert_model::{
     Architecture, BertConfig, BertForPreTraining, BertInput, LoadPolicy, LossNormalizer, Mode,
     PretrainingInput, PretrainingTargets, load_named_tensors, read_safetensors, to_named_tensors,
 };
-use bert_training::{MicroBatchLoss, Optimizer, OptimizerConfig, OptimizerName, StepId, train_step};
+use bert_training::{MicroBatchLoss, Optimizer, OptimizerConfig, OptimizerName, StepSettings, train_step};
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use safetensors::SafeTensors;
 
@@ -105,8 +105,7 @@ fn follow(hidden_act: &str, file: &str, config_of_optimizer: OptimizerConfig) {
             &mut optimizer,
             std::slice::from_ref(&batch),
             loss,
-            f64::from(learning_rate),
-            StepId { seed: 0, step: step as u64 },
+            StepSettings { seed: 0, step: step as u64, learning_rate: f64::from(learning_rate) },
         );
         model = updated;
         let report = report.unwrap();

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use bert_reports::{LiveRun, LiveStatus};
+use bert_storage::with_flags;
 use serde::Serialize;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -49,7 +50,8 @@ impl Watched {
                 Err(error) => {
                     // The folder may get another kind of files; begin again.
                     *run = LiveRun::new(path);
-                    let error = if path.exists() { error.to_string() } else { WAITING.to_string() };
+                    let error =
+                        if path.exists() { with_flags(&error.to_string()) } else { WAITING.to_string() };
                     Shown::Waiting { name: path.display().to_string(), error }
                 }
             }

@@ -55,7 +55,7 @@ fn parts_make_the_whole(world: &World) {
         let early = build_part(&part(parts), &mut |_| {}).unwrap_err();
         let needed = format!(
             "1 of 1 shares of the text are not tokenized yet; the first belongs to part 1 of {parts}: run this part again when \
-             all parts have run with --tokenize-only"
+             all parts have run with `.tokenize_only`"
         );
         assert_eq!(early.to_string(), needed);
         assert_eq!(early.exit_code(), 75);
@@ -112,7 +112,7 @@ fn damaged_part_files_are_rebuilt() {
         for damage in [Some(bytes), None] {
             damage.map_or_else(|| fs::remove_file(&path), |bytes| fs::write(&path, bytes)).unwrap();
             let error = merge(&folder, &mut |_| {}).unwrap_err();
-            assert!(error.to_string().contains(&format!("--part {owner} --parts 2")), "{name}: {error}");
+            assert!(error.to_string().contains(&format!("`.part` {owner} `.parts` 2")), "{name}: {error}");
             assert_eq!(error.exit_code(), 3);
             let mut kept = 0;
             let mut see =
@@ -154,9 +154,9 @@ fn wrong_options_of_parts_are_rejected() {
     let part = |index| half(&world, index);
     build_part(&part(1), &mut |_| {}).unwrap();
     for (wrong, named) in [
-        (BuildConfig { parts: Some(3), ..part(2) }, "--parts is 2, not 3"),
-        (world.to("parts"), "--parts is 2, not 1"),
-        (BuildConfig { random_seed: 1, ..part(1) }, "--random-seed is 12345, not 1"),
+        (BuildConfig { parts: Some(3), ..part(2) }, "`.parts` is 2, not 3"),
+        (world.to("parts"), "`.parts` is 2, not 1"),
+        (BuildConfig { random_seed: 1, ..part(1) }, "`.random_seed` is 12345, not 1"),
     ] {
         let result = match wrong.part {
             Some(_) => build_part(&wrong, &mut |_| {}).map(drop),
@@ -206,7 +206,7 @@ fn mismatched_parts_are_rejected() {
     fs::write(&shard, &good[1..]).unwrap();
     let error = merge(&folder, &mut |_| {}).unwrap_err();
     assert!(
-        error.text().starts_with("part 2 is damaged: build it again with --part 2 --parts 2")
+        error.text().starts_with("part 2 is damaged: build it again with `.part` 2 `.parts` 2")
             && error.cause::<Error>().is_some_and(|cause| cause.text().contains(", but the manifest says ")),
         "{error}"
     );

@@ -22,7 +22,7 @@ fn the_bytes_do_not_depend_on_the_budget() {
     }
     let small = BuildConfig { memory_budget: Some(ByteSize(20 << 20)), ..world.to("small") };
     let error = run(&small).unwrap_err();
-    assert!(error.to_string().contains("--memory-budget is 20M"), "{error}");
+    assert!(error.to_string().contains("`.memory_budget` is 20M"), "{error}");
     assert_eq!(error.exit_code(), 2);
 }
 
@@ -121,13 +121,13 @@ fn other_options_are_rejected_on_resume() {
     let error = run(&other).unwrap_err();
     assert!(error.to_string().contains(": repeat that command to finish it, or") && error.exit_code() == 2);
     let text = error.to_string();
-    assert!(text.contains("--dupe-factor is 3, not 4") && text.contains("--overwrite"), "{text}");
+    assert!(text.contains("`.dupe_factor` is 3, not 4") && text.contains("`.overwrite`"), "{text}");
     // An option that follows from another one is listed after it.
     let text = run(&BuildConfig { max_seq_length: 64, max_predictions_per_seq: None, ..config })
         .unwrap_err()
         .to_string();
     let at = |name: &str| text.find(name).unwrap_or_else(|| panic!("{name}: {text}"));
-    assert!(at("--max-seq-length is ") < at("--max-predictions-per-seq is "), "{text}");
+    assert!(at("`.max_seq_length` is ") < at("`.max_predictions_per_seq` is "), "{text}");
     assert!(before == content(&path("other/.build")), "something changed");
     run(&BuildConfig { overwrite: true, ..other }).unwrap();
     assert!(content(&path("other")) != content(&path("whole")));

@@ -67,9 +67,9 @@ fn damaged_inputs_are_named() {
     assert!(error.to_string().contains("damaged"));
     let strict = |name: &str, content: &[u8]| BuildConfig { strict_utf8: true, ..with(name, content) };
     let error = world.fails(&strict("nul.txt", b"the cat\n\nthe c\0t\n"), 3, &["nul.txt:3", "a NUL byte"]);
-    assert!(error.to_string().contains("a NUL byte (without --strict-utf8 it would"));
+    assert!(error.to_string().contains("a NUL byte (without `.strict_utf8` it would"));
     let error = world.fails(&strict("latin.txt", b"the cat\n\nthe caf\xe9\n"), 3, &["latin.txt:3"]);
-    assert!(error.to_string().contains("invalid UTF-8 (without --strict-utf8 it"));
+    assert!(error.to_string().contains("invalid UTF-8 (without `.strict_utf8` it"));
     let long = [&b"the cat\n"[..], &vec![b'a'; 65 << 20]].concat();
     let error = world.fails(&with("long.txt", &long), 3, &["long.txt:2"]);
     assert!(error.to_string().contains("bytes; break it between sentences or"));
@@ -99,7 +99,7 @@ fn bad_vocabularies_are_named() {
     assert_says(
         &train_vocabulary(&world.config.input, &small, &mut |_, _| {}).unwrap_err(),
         2,
-        &["--vocab-size"],
+        &["`.vocab_size`"],
     );
     let blank = [world.file("blank.txt", b"\n")];
     assert_says(&train_vocabulary(&blank, &small, &mut |_, _| {}).unwrap_err(), 3, &["no tokens"]);

@@ -11,22 +11,22 @@ fn wrong_values_name_the_flag() {
     let world = World::new();
     let base = || world.config.clone();
     let cases = [
-        ("max-seq-length", BuildConfig { max_seq_length: 7, ..base() }),
-        ("max-seq-length", BuildConfig { max_seq_length: 70_000, ..base() }),
-        ("max-predictions-per-seq", BuildConfig { max_predictions_per_seq: Some(0), ..base() }),
-        ("max-predictions-per-seq", BuildConfig { max_predictions_per_seq: Some(128), ..base() }),
-        ("masked-lm-prob", BuildConfig { masked_lm_prob: 0.0, ..base() }),
-        ("masked-lm-prob", BuildConfig { masked_lm_prob: f64::NAN, ..base() }),
-        ("short-seq-prob", BuildConfig { short_seq_prob: 1.1, ..base() }),
-        ("dupe-factor", BuildConfig { dupe_factor: 0, ..base() }),
-        ("num-shards", BuildConfig { num_shards: Some(0), ..base() }),
-        ("max-ngram", BuildConfig { max_ngram: 0, ..base() }),
-        ("max-ngram", BuildConfig { max_ngram: 65, ..base() }),
+        ("max_seq_length", BuildConfig { max_seq_length: 7, ..base() }),
+        ("max_seq_length", BuildConfig { max_seq_length: 70_000, ..base() }),
+        ("max_predictions_per_seq", BuildConfig { max_predictions_per_seq: Some(0), ..base() }),
+        ("max_predictions_per_seq", BuildConfig { max_predictions_per_seq: Some(128), ..base() }),
+        ("masked_lm_prob", BuildConfig { masked_lm_prob: 0.0, ..base() }),
+        ("masked_lm_prob", BuildConfig { masked_lm_prob: f64::NAN, ..base() }),
+        ("short_seq_prob", BuildConfig { short_seq_prob: 1.1, ..base() }),
+        ("dupe_factor", BuildConfig { dupe_factor: 0, ..base() }),
+        ("num_shards", BuildConfig { num_shards: Some(0), ..base() }),
+        ("max_ngram", BuildConfig { max_ngram: 0, ..base() }),
+        ("max_ngram", BuildConfig { max_ngram: 65, ..base() }),
         ("threads", BuildConfig { threads: 5000, ..base() }),
         ("language", BuildConfig { split_sentences: true, language: Some("klingon".to_owned()), ..base() }),
     ];
     for (flag, config) in cases {
-        let error = world.fails(&config, 2, &[&format!("--{flag}")]);
+        let error = world.fails(&config, 2, &[&format!("`.{flag}`")]);
         assert!(
             [", but must be", ", but must be the ISO 639 code of one of"]
                 .iter()
@@ -47,7 +47,7 @@ fn conflicting_or_missing_options_are_rejected() {
         reference(BuildConfig { max_ngram: 2, ..base() }),
         reference(BuildConfig { random_word_skip_special: true, ..base() }),
     ] {
-        let error = world.fails(&config, 2, &["--random reference"]);
+        let error = world.fails(&config, 2, &["`.random` reference"]);
         assert!(error.to_string().contains("cannot be used with"));
     }
     for config in [BuildConfig { output: None, ..base() }, BuildConfig { vocab: None, ..base() }] {
@@ -82,7 +82,7 @@ fn foreign_outputs_are_not_changed() {
     std::fs::write(data.join("thesis.tex"), "mine").unwrap();
     run(&world.config).unwrap();
     let other = BuildConfig { random_seed: 7, ..world.config.clone() };
-    let error = world.fails(&other, 2, &["--overwrite", "--random-seed is 12345, not 7"]);
+    let error = world.fails(&other, 2, &["`.overwrite`", "`.random_seed` is 12345, not 7"]);
     assert!(error.to_string().contains("this output already holds a finished data"));
     run(&BuildConfig { overwrite: true, ..other }).unwrap();
     assert!(data.join("thesis.tex").exists());

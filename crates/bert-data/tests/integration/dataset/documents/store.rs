@@ -177,7 +177,7 @@ fn options_for_stored_instances_are_rejected() {
     let world = world();
     type Change = fn(&mut BuildConfig);
     let rejected: [(&str, Change); 3] = [
-        ("dupe-factor", |config| config.dupe_factor = 5),
+        ("dupe_factor", |config| config.dupe_factor = 5),
         ("masking", |config| config.masking = Masking::Dynamic),
         ("random", |config| config.random = RandomMode::Reference),
     ];
@@ -186,7 +186,7 @@ fn options_for_stored_instances_are_rejected() {
         change(&mut config);
         let error = run(&config).unwrap_err();
         assert!(
-            error.text().starts_with(&format!("--{flag} cannot be used with --layout documents")),
+            error.text().starts_with(&format!("`.{flag}` cannot be used with `.layout` documents")),
             "{error}"
         );
         assert!(!world.at("data").exists());
