@@ -171,8 +171,8 @@ fn one_of_each(engine: &Engine, mut receipts: Vec<Receipt>, parts: u32) -> Resul
 /// Builds a data set in `parts` parts. Calls `on_message` with the beginning and the result of each stage.
 ///
 /// # Errors
-/// Any [`Error`]; the output folder then contains no new data set, and the next attempt reuses the finished parts in
-/// it.
+/// Fails with any [`Error`]; the output folder then contains no new data set, and the next attempt reuses the finished
+/// parts in it.
 pub async fn build(
     engine: &Engine,
     config: &BuildConfig,

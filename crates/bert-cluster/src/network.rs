@@ -12,7 +12,7 @@ pub const WARNING: &str =
 /// Rejects an address that other machines can reach, unless the network is trusted.
 ///
 /// # Errors
-/// When the address can be reached from other machines, and the network is not trusted.
+/// Fails when the address can be reached from other machines, and the network is not trusted.
 pub fn check_bind(host: &str, trusted: bool) -> Result<()> {
     let own = match host.parse::<IpAddr>() {
         Ok(address) => address.is_loopback(),

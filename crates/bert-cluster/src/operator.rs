@@ -37,7 +37,7 @@ pub struct PartsExec {
 /// Returns the plan of a stage: its parts, distributed over partitions that an engine may run at the same time.
 ///
 /// # Errors
-/// When DataFusion fails, which does not happen in practice.
+/// Fails when DataFusion fails, which does not happen in practice.
 pub fn plan(work: Work, partitions: u32) -> Result<Arc<dyn ExecutionPlan>> {
     let schema = Arc::new(Schema::new(vec![Field::new("part", DataType::UInt32, false)]));
     let partition = |first| {

@@ -82,7 +82,7 @@ impl Work {
     /// the builder's message.
     ///
     /// # Errors
-    /// When the disk or the network fails, or when another process holds the part's lock.
+    /// Fails when the disk or the network fails, or when another process holds the part's lock.
     ///
     /// # Panics
     /// Unwinds within a second after `cancelled` becomes true; the part's lock is then released.

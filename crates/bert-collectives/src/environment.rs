@@ -68,7 +68,7 @@ impl Environment {
     /// launcher has started this process.
     ///
     /// # Errors
-    /// If a value is invalid or missing.
+    /// Fails if a value is invalid or missing.
     pub fn detect(variable: &dyn Fn(&str) -> Option<String>) -> Result<Option<Self>, Error> {
         let has = |name: &str| variable(name).is_some();
         let (launcher, names) = if has(RANK) {

@@ -53,7 +53,7 @@ impl NcclTransport {
     /// Joins the group over TCP, then over NCCL. [`Topology::card`] chooses the GPU.
     ///
     /// # Errors
-    /// As [`TcpTransport::join`], and if there is no NCCL library or no GPU for this rank.
+    /// Fails as [`TcpTransport::join`] does, and if there is no NCCL library or no GPU for this rank.
     pub(crate) fn join(
         config: &TcpConfig,
         deadline: &mut Deadline,
@@ -102,7 +102,7 @@ impl NcclTransport {
 }
 
 fn no_engine(reason: &str) -> Error {
-    Error::usage(format!("{reason}; use `.group` tcp"))
+    Error::usage(format!("{reason}; use `.group tcp`"))
 }
 
 impl Transport for NcclTransport {

@@ -54,8 +54,8 @@ impl Plan {
     /// it, otherwise TCP. `variable` returns the value of an environment variable.
     ///
     /// # Errors
-    /// If the launcher has started several ranks and this build cannot connect them, if the engine needs a variable that is
-    /// missing, or if a variable is invalid.
+    /// Fails if the launcher has started several ranks and this build cannot connect them, if the engine needs a
+    /// variable that is missing, or if a variable is invalid.
     pub fn choose(
         engine: Option<Engine>,
         variable: &dyn Fn(&str) -> Option<String>,
@@ -83,7 +83,7 @@ impl Plan {
             (_, Some(found)) => tcp(found, variable, host).map(Self::Tcp),
             (None, None) => Ok(Self::Alone),
             (Some(engine @ (Engine::Tcp | Engine::Nccl)), None) => Err(Error::usage(format!(
-                "`.group` {engine} needs BERT_RANK and BERT_WORLD_SIZE, or a launcher such as `bert launch`, srun \
+                "`.group {engine}` needs BERT_RANK and BERT_WORLD_SIZE, or a launcher such as `bert launch`, srun \
                      or torchrun"
             ))),
             (Some(Engine::Alone), _) => Ok(Self::Alone),
@@ -93,7 +93,7 @@ impl Plan {
     /// Joins the group. `on_refused` is called with a text for each connection that rank 0 refuses.
     ///
     /// # Errors
-    /// As [`TcpTransport::join`].
+    /// Fails as [`TcpTransport::join`] does.
     pub fn join(
         &self,
         deadline: &mut Deadline,
@@ -133,7 +133,7 @@ fn tcp(
         };
         let reason = format!(
             "{by}. {mpi}For TCP, set BERT_MASTER_ADDR to the host of rank 0 and BERT_MASTER_PORT to a free port there; \
-             `.group` alone trains without the other processes"
+             `.group alone` trains without the other processes"
         );
         return Err(Error::usage(reason));
     };

@@ -75,7 +75,7 @@ pub trait Transport: Send {
     /// is copied; to avoid the copy, give two empty slices for it.
     ///
     /// # Errors
-    /// As [`Transport::transfer`].
+    /// Fails as [`Transport::transfer`] does.
     ///
     /// # Panics
     /// Panics if a slice does not have one entry per rank, or if the own parts differ in length.
@@ -94,7 +94,7 @@ pub trait Transport: Send {
     /// length.
     ///
     /// # Errors
-    /// As [`Transport::transfer`].
+    /// Fails as [`Transport::transfer`] does.
     ///
     /// # Panics
     /// Panics if `parts` does not have one entry per rank.
@@ -110,7 +110,7 @@ pub trait Transport: Send {
     /// Copies the bytes of the rank `root` to all other ranks.
     ///
     /// # Errors
-    /// As [`Transport::transfer`].
+    /// Fails as [`Transport::transfer`] does.
     fn broadcast(&mut self, root: usize, bytes: &mut [u8], deadline: &mut Deadline) -> Result<(), Lost> {
         let Topology { rank, world_size, .. } = *self.topology();
         let mut receive: Vec<&mut [u8]> = (0..world_size).map(|_| <&mut [u8]>::default()).collect();
@@ -124,7 +124,7 @@ pub trait Transport: Send {
     /// Waits until all ranks have called it.
     ///
     /// # Errors
-    /// As [`Transport::transfer`].
+    /// Fails as [`Transport::transfer`] does.
     fn barrier(&mut self, deadline: &mut Deadline) -> Result<(), Lost> {
         let world_size = self.topology().world_size;
         let mut receive: Vec<&mut [u8]> = (0..world_size).map(|_| <&mut [u8]>::default()).collect();

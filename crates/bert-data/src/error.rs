@@ -63,7 +63,7 @@ pub(crate) fn other_part(part: usize, difference: &str) -> Error {
 pub(crate) fn parts_missing(parts: usize, missing: &[usize]) -> Error {
     let finished = parts - missing.len();
     let advice = match missing {
-        [part] => format!("part {part} is missing: make it with `.part` {part} `.parts` {parts}"),
+        [part] => format!("part {part} is missing: make it with `.part {part}` `.parts {parts}`"),
         _ => {
             let runs = missing.chunk_by(|a, b| a + 1 == *b).map(|run| match run {
                 [first, .., last] => format!("{first}-{last}"),
@@ -71,7 +71,7 @@ pub(crate) fn parts_missing(parts: usize, missing: &[usize]) -> Error {
             });
             let list = runs.collect::<Vec<_>>().join(",");
             format!(
-                "parts {list} are missing: make each with `.part` I `.parts` {parts}, for example as a job array {list}"
+                "parts {list} are missing: make each with `.part I` `.parts {parts}`, for example as a job array {list}"
             )
         }
     };
@@ -96,7 +96,7 @@ mod tests {
     fn all_missing_parts_are_listed() {
         assert_eq!(
             parts_missing(9, &[2, 4, 5, 6, 9]).to_string(),
-            "4 of 9 parts are finished; parts 2,4-6,9 are missing: make each with `.part` I `.parts` 9, for example as a job \
+            "4 of 9 parts are finished; parts 2,4-6,9 are missing: make each with `.part I` `.parts 9`, for example as a job \
              array 2,4-6,9"
         );
     }

@@ -43,7 +43,7 @@ impl<'a, W: Send> Workers<'a, W> {
     /// every tenth of a second.
     ///
     /// # Errors
-    /// The first error of `work`, in the order of the items.
+    /// Returns the first error of `work`, in the order of the items.
     pub(crate) fn map_all<T: Send, R: Send>(
         self,
         items: Vec<T>,
@@ -67,7 +67,7 @@ impl<'a, W: Send> Workers<'a, W> {
     /// without a result. If it panics, `work` may check the flag `stop` and then return any value.
     ///
     /// # Errors
-    /// The first error of the items, of `work` or of `consume`, in the order of the items.
+    /// Returns the first error of the items, of `work` or of `consume`, in the order of the items.
     pub(crate) fn map_in_order<T: Send, R: Send, P: Send>(
         self,
         items: impl Iterator<Item = Result<(usize, T)>> + Send,

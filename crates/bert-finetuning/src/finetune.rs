@@ -35,8 +35,8 @@ use crate::setup::{BaseCheckpoint, Setup, with_length};
 /// folder.
 ///
 /// # Errors
-/// When an option is invalid, when the checkpoint or a data file cannot be read or is invalid, when the output folder
-/// cannot be used, when a loss or gradient is not finite, or when a stop is requested.
+/// Fails when an option is invalid, when the checkpoint or a data file cannot be read or is invalid, when the output
+/// folder cannot be used, when a loss or gradient is not finite, or when a stop is requested.
 pub fn finetune(
     config: &FinetuneConfig,
     resume: Resume,
@@ -50,7 +50,7 @@ pub fn finetune(
 /// returns its report.
 ///
 /// # Errors
-/// When the finished fine-tuning has another configuration, other weights or other data; the error lists every
+/// Fails when the finished fine-tuning has another configuration, other weights or other data; the error lists every
 /// difference. Otherwise as [`finetune`].
 pub fn check_finished(config: &FinetuneConfig) -> Result<FinetuneReport, Error> {
     with_task(config, Source::Files, Action::CheckFinished, &mut |_| {})
@@ -59,7 +59,7 @@ pub fn check_finished(config: &FinetuneConfig) -> Result<FinetuneReport, Error> 
 /// Checks a configuration as far as possible without reading its files.
 ///
 /// # Errors
-/// When the value of an option is invalid; the error names the flag.
+/// Fails when the value of an option is invalid; the error names the flag.
 pub fn check(config: &FinetuneConfig) -> Result<(), Error> {
     grid::cells(config, &TuningDefaults::published(config), None).map(drop)
 }

@@ -58,7 +58,7 @@ impl Setup<'_> {
 /// Returns a configuration with the maximum sequence length that suits its checkpoint, and adds a remark on it.
 ///
 /// # Errors
-/// When the checkpoint cannot be read, or has fewer positions than the configuration asks for.
+/// Fails when the checkpoint cannot be read, or has fewer positions than the configuration asks for.
 pub(crate) fn with_length(config: FinetuneConfig, notes: &mut Vec<String>) -> Result<FinetuneConfig, Error> {
     let folder = resolve_model_folder(&config.checkpoint, &mut |_| {})?;
     let ModelFiles { config: model, description, .. } = ModelFiles::open(&folder)?;
@@ -101,8 +101,8 @@ impl BaseCheckpoint {
     /// whose defaults are used.
     ///
     /// # Errors
-    /// When one of them cannot be opened, when they do not match, or when the task has pairs of texts and the model one
-    /// segment.
+    /// Fails when one of them cannot be opened, when they do not match, or when the task has pairs of texts and the
+    /// model one segment.
     pub(crate) fn open(
         config: &FinetuneConfig,
         saved: Option<&Value>,

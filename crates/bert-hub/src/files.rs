@@ -43,7 +43,8 @@ const ADAPTER_WEIGHTS: [[&str; 2]; 4] = [
 /// one with a part such as `..` is never selected.
 ///
 /// # Errors
-/// When the configuration is missing, or when no file has weights that can be read; the error is the reason in words.
+/// Fails when the configuration is missing, or when no file has weights that can be read; the error is the reason in
+/// words.
 pub fn needed_files<'a>(files: &[&'a str]) -> Result<Vec<&'a str>, String> {
     let has = |name: &str| files.contains(&name);
     let is_adapter = has("adapter_config.json") || has("adapter_fusion_config.json");

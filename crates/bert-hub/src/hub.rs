@@ -37,7 +37,7 @@ impl Hub {
     /// Returns the Hub of the environment variables; see [`Settings::from_variables`].
     ///
     /// # Errors
-    /// When an environment variable is invalid.
+    /// Fails when an environment variable is invalid.
     pub fn from_environment() -> Result<Self, Error> {
         Settings::from_environment().map(Self::new)
     }
@@ -52,7 +52,7 @@ impl Hub {
     /// in the cache is used, with a note.
     ///
     /// # Errors
-    /// When the model does not exist, may not be read, has no files that can be read, or cannot be downloaded.
+    /// Fails when the model does not exist, may not be read, has no files that can be read, or cannot be downloaded.
     pub fn model(&self, name: &ModelName, on_event: &mut dyn FnMut(Event)) -> Result<Model, Error> {
         let commit = self.commit(&name.0, on_event)?;
         let folder = Cache::new(&self.settings.cache, &name.0).snapshot(&commit);
@@ -63,7 +63,7 @@ impl Hub {
     /// begin with a dot are there only if the name has such a part.
     ///
     /// # Errors
-    /// When the data set or the files do not exist, may not be read, or cannot be downloaded.
+    /// Fails when the data set or the files do not exist, may not be read, or cannot be downloaded.
     pub fn data(&self, name: &DataName, on_event: &mut dyn FnMut(Event)) -> Result<PathBuf, Error> {
         let commit = self.commit(&name.0, on_event)?;
         Ok(Cache::new(&self.settings.cache, &name.0).snapshot(&commit).join(&name.0.path))

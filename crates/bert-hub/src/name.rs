@@ -113,7 +113,7 @@ impl DataName {
     /// Reads a name. A slash in the revision is written `%2F`; `~parquet` means `refs/convert/parquet`.
     ///
     /// # Errors
-    /// When the text has another form than `hf://datasets/OWNER/NAME[@REVISION][/PATH]`.
+    /// Fails when the text has another form than `hf://datasets/OWNER/NAME[@REVISION][/PATH]`.
     pub fn parse(text: &str) -> Result<Self, Error> {
         let invalid = |reason| {
             Error::usage(format!(

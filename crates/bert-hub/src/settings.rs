@@ -31,7 +31,7 @@ impl Settings {
     /// Reads the environment variables of this process, as [`Settings::from_variables`].
     ///
     /// # Errors
-    /// When an environment variable is invalid.
+    /// Fails when an environment variable is invalid.
     pub fn from_environment() -> Result<Self, Error> {
         Self::from_variables(&|name| std::env::var_os(name))
     }
@@ -41,7 +41,7 @@ impl Settings {
     /// `HF_HOME/token`; `HF_HUB_OFFLINE`; `HF_HUB_DOWNLOAD_TIMEOUT` in seconds.
     ///
     /// # Errors
-    /// When a variable, or the token in a file, is invalid.
+    /// Fails when a variable, or the token in a file, is invalid.
     pub fn from_variables(variable: &dyn Fn(&str) -> Option<OsString>) -> Result<Self, Error> {
         let set = |name| variable(name).filter(|value| !value.is_empty());
         let text = |name: &'static str| {

@@ -49,8 +49,8 @@ impl MaskFiller {
     /// length of [`ModelDescription::encoding_length`](crate::ModelDescription::encoding_length).
     ///
     /// # Errors
-    /// When the folder cannot be read or has no masked-LM head, when an encoder is given, or when the model has fewer
-    /// positions than `options` asks for.
+    /// Fails when the folder cannot be read or has no masked-LM head, when an encoder is given, or when the model has
+    /// fewer positions than `options` asks for.
     pub fn open(folder: &Path, options: ModelOptions<'_>) -> Result<Self, Error> {
         check_encoder(folder, options.encoder)?;
         let device = options.device.open()?;
@@ -69,7 +69,7 @@ impl MaskFiller {
     /// no mask within the maximum length.
     ///
     /// # Errors
-    /// When the text is a pair and the model has one segment, or when the device fails.
+    /// Fails when the text is a pair and the model has one segment, or when the device fails.
     pub fn fill<'a>(&self, text: impl Into<InputText<'a>>, top_k: usize) -> Result<Vec<FilledMask>, Error> {
         let encoded = self.text.encode(text, self.length.tokens);
         check_segments(&self.config, encoded.is_pair())?;

@@ -129,7 +129,7 @@ impl MaskFiller {
     /// Returns the pseudo-log-likelihood of sentences, in their order. Adds the sentences that were cut to `truncation`.
     ///
     /// # Errors
-    /// When the device fails.
+    /// Fails when the device fails.
     pub fn likelihoods(
         &self,
         sentences: &[&str],
@@ -160,7 +160,7 @@ impl MaskFiller {
     /// phenomenon is the id of a row, or else `name`.
     ///
     /// # Errors
-    /// When the input is invalid; the error names the line. When the device fails.
+    /// Fails when the input is invalid; the error names the line. When the device fails.
     pub fn score_pairs(
         &self,
         pairs: &dyn TextSource,

@@ -42,7 +42,7 @@ pub struct RequiredHeads {
 /// random from `seed`. An error about a missing head ends with the hint.
 ///
 /// # Errors
-/// When the folder lacks a required head, or when the weights cannot be read or do not match the configuration.
+/// Fails when the folder lacks a required head, or when the weights cannot be read or do not match the configuration.
 pub fn load_pretraining(
     config: &BertConfig,
     folder: &Path,

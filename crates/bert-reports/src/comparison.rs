@@ -28,7 +28,7 @@ const POINTS: usize = 400;
 /// Returns the page that compares the runs and fine-tunings in `folders`.
 ///
 /// # Errors
-/// When a folder is neither, or when its files cannot be read.
+/// Fails when a folder is neither, or when its files cannot be read.
 pub fn comparison_page(folders: &[&Path]) -> Result<Report, Error> {
     let mut runs = Vec::new();
     let mut tunings = Vec::new();

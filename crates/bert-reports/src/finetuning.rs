@@ -19,7 +19,7 @@ const ERRORS: usize = 20;
 /// Returns the page of a fine-tuning.
 ///
 /// # Errors
-/// When `report.json` cannot be read or was not written by this program.
+/// Fails when `report.json` cannot be read or was not written by this program.
 pub fn finetuning_page(folder: &Path) -> Result<Report, Error> {
     let report = FinetuneReport::read(folder)?;
     let findings = findings(&report);

@@ -62,8 +62,8 @@ use bert_inference::json_file::exists;
 /// Returns the page of the run or fine-tuning in `folder`; `others` are pre-training runs to compare with.
 ///
 /// # Errors
-/// When the folder does not exist or is neither a run nor a fine-tuning, when a fine-tuning is to be compared with
-/// runs, or when the files cannot be read.
+/// Fails when the folder does not exist or is neither a run nor a fine-tuning, when a fine-tuning is to be compared
+/// with runs, or when the files cannot be read.
 pub fn report(folder: &Path, others: &[&Path]) -> Result<Report, Error> {
     if exists(&folder.join("run.json"))? {
         return pretraining_page(folder, others);
@@ -89,7 +89,7 @@ pub fn report(folder: &Path, others: &[&Path]) -> Result<Report, Error> {
 /// Returns the findings about a pre-training run, warnings first, without the page.
 ///
 /// # Errors
-/// When the run's files cannot be read.
+/// Fails when the run's files cannot be read.
 pub fn run_findings(run: &Path) -> Result<Vec<Finding>, Error> {
     Ok(findings::findings(&run_record::RunRecord::read(run)?.with_baselines()))
 }

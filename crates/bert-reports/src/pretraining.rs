@@ -36,7 +36,7 @@ const REFERENCES: [[&str; 5]; 4] = [
 /// Returns the page of a pre-training run, with the curves of `others` for comparison.
 ///
 /// # Errors
-/// When the files of a run cannot be read.
+/// Fails when the files of a run cannot be read.
 pub fn pretraining_page(run: &Path, others: &[&Path]) -> Result<Report, Error> {
     let run = RunRecord::read(run)?.with_baselines();
     let others = others.iter().map(|path| RunRecord::read(path)).collect::<Result<Vec<_>, _>>()?;

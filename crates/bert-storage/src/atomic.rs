@@ -37,7 +37,7 @@ impl<'a> AtomicFile<'a> {
     /// Creates a temporary file next to `path`. Its name cannot be predicted.
     ///
     /// # Errors
-    /// When the temporary file cannot be created.
+    /// Fails when the temporary file cannot be created.
     pub fn create(files: &'a dyn FileSystem, path: &Path) -> Result<Self> {
         let mut random = [0; 8];
         getrandom::fill(&mut random).map_err(io::Error::other).map_err(Error::io("create", path))?;
@@ -61,8 +61,8 @@ impl<'a> AtomicFile<'a> {
     /// Writes the whole file and commits it.
     ///
     /// # Errors
-    /// When the file cannot be written; if the disk is full, the error gives the size of the file. The old file, if
-    /// any, is then unchanged, unless only the last step, the fsync of the folder, failed.
+    /// Fails when the file cannot be written; if the disk is full, the error gives the size of the file. The old file,
+    /// if any, is then unchanged, unless only the last step, the fsync of the folder, failed.
     pub fn fill(mut self, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<FileDigest> {
         self.add(write)?;
         self.commit()
@@ -71,7 +71,7 @@ impl<'a> AtomicFile<'a> {
     /// Appends to the file.
     ///
     /// # Errors
-    /// When the file cannot be written; if the disk is full, the error gives the size of the file.
+    /// Fails when the file cannot be written; if the disk is full, the error gives the size of the file.
     pub fn add(&mut self, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
         write(self).map_err(|source| self.failed(source))
     }
@@ -88,8 +88,8 @@ impl<'a> AtomicFile<'a> {
     /// Commits the file: flush, fsync, rename, fsync of the folder.
     ///
     /// # Errors
-    /// When the file cannot be written or renamed. The old file, if any, is then still there, unless only the last
-    /// step, the fsync of the folder, failed.
+    /// Fails when the file cannot be written or renamed. The old file, if any, is then still there, unless only the
+    /// last step, the fsync of the folder, failed.
     pub fn commit(mut self) -> Result<FileDigest> {
         if let Some(mut out) = self.out.take() {
             let synced = out.flush().and_then(|()| out.get_mut().sync());
@@ -142,8 +142,8 @@ impl Drop for AtomicFile<'_> {
 /// Writes a file atomically on the real file system.
 ///
 /// # Errors
-/// When the file cannot be written. The old file, if any, is then unchanged, unless only the last step, the fsync of
-/// the folder, failed.
+/// Fails when the file cannot be written. The old file, if any, is then unchanged, unless only the last step, the fsync
+/// of the folder, failed.
 pub fn write_atomic(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<FileDigest> {
     AtomicFile::create(&Disk, path)?.fill(write)
 }
@@ -151,7 +151,7 @@ pub fn write_atomic(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Resul
 /// Writes a value atomically, as indented JSON with a final newline.
 ///
 /// # Errors
-/// As [`write_atomic`].
+/// Fails as [`write_atomic`] does.
 pub fn write_json_atomic<T: Serialize + ?Sized>(path: &Path, value: &T) -> Result<FileDigest> {
     write_atomic(path, json(value))
 }

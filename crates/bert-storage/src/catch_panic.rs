@@ -16,7 +16,7 @@ thread_local! {
 /// Runs `work` on this thread and catches its panics silently; other threads are not affected.
 ///
 /// # Errors
-/// When `work` panics; the error is the message of the panic.
+/// Fails when `work` panics; the error is the message of the panic.
 pub fn catch_panic<T>(work: impl FnOnce() -> T) -> Result<T, String> {
     static QUIET_INSIDE: Once = Once::new();
     QUIET_INSIDE.call_once(|| {

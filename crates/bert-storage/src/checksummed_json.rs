@@ -36,7 +36,7 @@ pub fn checksummed_json<T: Serialize + ?Sized>(value: &T) -> String {
 /// never read again.
 ///
 /// # Errors
-/// When the text would have more than `max_bytes` bytes; the kind is [`std::io::ErrorKind::FileTooLarge`].
+/// Fails when the text would have more than `max_bytes` bytes; the kind is [`std::io::ErrorKind::FileTooLarge`].
 ///
 /// # Panics
 /// As [`checksummed_json`].
@@ -55,7 +55,7 @@ pub(crate) fn checksummed_json_within<T: Serialize + ?Sized>(
 /// Reads a checksummed file and returns its JSON without the checksum.
 ///
 /// # Errors
-/// When the file cannot be read, or when its checksum is missing or does not match.
+/// Fails when the file cannot be read, or when its checksum is missing or does not match.
 pub fn read_checksummed(path: &Path) -> Result<Vec<u8>> {
     let bytes = read_limited(path, MAX_BYTES).map_err(Error::io("read", path))?;
     verify_checksum(bytes).map_err(|error| error.at(path))
@@ -64,7 +64,7 @@ pub fn read_checksummed(path: &Path) -> Result<Vec<u8>> {
 /// Checks a checksummed text and returns its JSON without the checksum.
 ///
 /// # Errors
-/// When the checksum is missing or does not match; the class is [`Class::Data`](crate::Class::Data).
+/// Fails when the checksum is missing or does not match; the class is [`Class::Data`](crate::Class::Data).
 pub fn verify_checksum(mut bytes: Vec<u8>) -> Result<Vec<u8>> {
     let digits = START.len()..START.len() + DIGITS;
     let begins = bytes.starts_with(START.as_bytes())

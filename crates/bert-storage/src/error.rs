@@ -113,6 +113,7 @@ impl Error {
 
     /// Returns the error of the value of a setting; the setting by its name in the configuration, such as `batch_size`.
     pub fn option(setting: &'static str, text: impl Into<Cow<'static, str>>) -> Self {
+        debug_assert!(!setting.contains('-'), "{setting}: the name in the configuration");
         let mut error = Self::usage(text);
         error.0.setting = Some(setting);
         error
@@ -283,15 +284,19 @@ impl StdError for Error {
 /// Returns the message of an error or a warning with the flags of a program in place of its settings: `--batch-size` in
 /// place of `` `.batch_size` ``.
 pub fn with_flags(message: &str) -> String {
+    let is_name = |name: &str| {
+        name.starts_with(|first: char| first.is_ascii_lowercase())
+            && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_')
+    };
     let mut parts = message.split("`.");
     let mut text = parts.next().unwrap_or_default().to_owned();
     for part in parts {
-        let is_name = |name: &str| {
-            !name.is_empty()
-                && name.bytes().all(|byte| byte.is_ascii_lowercase() || b"_0123456789".contains(&byte))
-        };
         text += &match part.split_once('`') {
-            Some((name, rest)) if is_name(name) => format!("--{}{rest}", name.replace('_', "-")),
+            // A value may follow the name.
+            Some((setting, rest)) if setting.split(' ').next().is_some_and(is_name) => {
+                let (name, value) = setting.split_at(setting.find(' ').unwrap_or(setting.len()));
+                format!("--{}{value}{rest}", name.replace('_', "-"))
+            }
             _ => format!("`.{part}"),
         };
     }
@@ -351,7 +356,7 @@ mod tests {
 
         let error = Located::option("warmup_steps", "must not be more than `.steps`");
         assert_eq!(with_flags(&error.to_string()), "--warmup-steps: must not be more than --steps");
-        assert_eq!(with_flags("use `.adam_beta1` 0.9"), "use --adam-beta1 0.9");
+        assert_eq!(with_flags("use `.adam_beta1 0.9` or `.steps`"), "use --adam-beta1 0.9 or --steps");
         for text in ["`gelu`", "`.", "`.git/x`", "`.A`", "``.``", "read `.npy", ""] {
             assert_eq!(with_flags(text), text);
         }

@@ -52,8 +52,8 @@ impl OutputFile {
     /// temporary file for a moment. Programs call this before long work.
     ///
     /// # Errors
-    /// When a file of this name exists and may not be replaced, when the path cannot be an output, or when it cannot be
-    /// written.
+    /// Fails when a file of this name exists and may not be replaced, when the path cannot be an output, or when it
+    /// cannot be written.
     pub fn new(path: &Path, existing: Existing) -> Result<Self> {
         let output = Self { given: path.to_owned(), existing, target: decide(path, existing)? };
         if let Target::File(path) = &output.target {
@@ -73,7 +73,7 @@ impl OutputFile {
     /// Writes the whole output.
     ///
     /// # Errors
-    /// As [`OutputFile::begin`] and [`OutputWriter::commit`].
+    /// Fails as [`OutputFile::begin`] and [`OutputWriter::commit`] do.
     pub fn write(&self, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
         let mut writer = self.begin()?;
         write(&mut writer).map_err(|source| writer.failed(source))?;
@@ -83,7 +83,7 @@ impl OutputFile {
     /// Begins to write the output.
     ///
     /// # Errors
-    /// When the file, device or socket cannot be opened.
+    /// Fails when the file, device or socket cannot be opened.
     pub fn begin(&self) -> Result<OutputWriter<'_>> {
         let destination = match &self.target {
             Target::File(path) => Destination::File(Box::new(AtomicFile::create(&Disk, path)?)),
@@ -109,8 +109,8 @@ impl OutputWriter<'_> {
     /// Completes the output. A regular file appears under its name, with the permissions of the file that it replaces.
     ///
     /// # Errors
-    /// When another program has created a file of this name in the meantime and it may not be replaced, or when the
-    /// output cannot be written; the class of the first is [`Class::Exists`].
+    /// Fails when another program has created a file of this name in the meantime and it may not be replaced, or when
+    /// the output cannot be written; the class of the first is [`Class::Exists`].
     pub fn commit(self) -> Result<()> {
         let Self { output, destination } = self;
         match destination {

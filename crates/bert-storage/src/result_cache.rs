@@ -49,7 +49,7 @@ impl ResultCache {
     /// Returns the result under a key.
     ///
     /// # Errors
-    /// When the file exists and cannot be read; one that may not be read counts as absent.
+    /// Fails when the file exists and cannot be read; one that may not be read counts as absent.
     pub fn load(&self, key: &str) -> Result<CachedResult> {
         let path = self.path(key);
         let mut bytes = match fs::read(&path) {
@@ -74,7 +74,7 @@ impl ResultCache {
     /// not saved.
     ///
     /// # Errors
-    /// When the result cannot be written.
+    /// Fails when the result cannot be written.
     pub fn store(&self, key: &str, result: &[u8]) -> Result<()> {
         let bytes = (DIGEST + result.len()) as u64;
         if bytes > self.max_bytes {

@@ -15,7 +15,7 @@ use crate::system::{Durable, FileSystem};
 /// Fills `buffer` from an offset of a file, independent of the file's own position.
 ///
 /// # Errors
-/// As [`std::io::Read::read_exact`].
+/// Fails as [`std::io::Read::read_exact`] does.
 pub fn read_exact_at(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<()> {
     #[cfg(unix)]
     return std::os::unix::fs::FileExt::read_exact_at(file, buffer, offset);
@@ -73,7 +73,7 @@ impl Write for Digester {
 /// Returns the digest of a whole file, or `None` if the file does not exist.
 ///
 /// # Errors
-/// When the file exists and cannot be read.
+/// Fails when the file exists and cannot be read.
 pub fn digest_of(path: &Path) -> Result<Option<ScratchDigest>> {
     let file = match File::open(path) {
         Ok(file) => file,
@@ -100,7 +100,7 @@ impl ScratchFile {
     /// Creates or truncates a file.
     ///
     /// # Errors
-    /// When the file cannot be created.
+    /// Fails when the file cannot be created.
     pub fn create(files: &dyn FileSystem, path: &Path) -> Result<Self> {
         let out = files.create(path).map_err(Error::io("create", path))?;
         Ok(Self { path: path.to_owned(), out, buffer: Vec::new(), digester: Digester::default() })
@@ -109,7 +109,7 @@ impl ScratchFile {
     /// Appends bytes.
     ///
     /// # Errors
-    /// When the file cannot be written.
+    /// Fails when the file cannot be written.
     pub fn push(&mut self, bytes: &[u8]) -> Result<()> {
         self.buffer.extend_from_slice(bytes);
         if self.buffer.len() >= BUFFER { self.flush() } else { Ok(()) }
@@ -118,7 +118,7 @@ impl ScratchFile {
     /// Passes all buffered bytes to the operating system, so that other handles see them.
     ///
     /// # Errors
-    /// When the file cannot be written.
+    /// Fails when the file cannot be written.
     pub fn flush(&mut self) -> Result<()> {
         let needed = self.length();
         let written = self.digester.write_all(&self.buffer).and_then(|()| self.out.write_all(&self.buffer));
@@ -135,7 +135,7 @@ impl ScratchFile {
     /// Flushes the buffer and returns the digest of the whole file.
     ///
     /// # Errors
-    /// When the file cannot be written.
+    /// Fails when the file cannot be written.
     pub fn finish(mut self) -> Result<ScratchDigest> {
         self.flush()?;
         self.out.flush().map_err(Error::io("write", &self.path))?;

@@ -10,7 +10,7 @@ use crate::system::{FileSystem, folder_of};
 /// Checks that files can be created in a folder, or in the nearest existing folder above it. Nothing is left on disk.
 ///
 /// # Errors
-/// When no file can be created there; the error names the folder.
+/// Fails when no file can be created there; the error names the folder.
 pub fn check_writable(files: &dyn FileSystem, folder: &Path) -> Result<()> {
     let mut nearest = folder;
     while files.metadata(nearest).is_err() && nearest != folder_of(nearest) {

@@ -85,7 +85,7 @@ impl<'a> ColumnNames<'a> {
     /// Returns the texts of a JSON object.
     ///
     /// # Errors
-    /// When a text or the requested id is missing, or when a text is not a string.
+    /// Fails when a text or the requested id is missing, or when a text is not a string.
     pub(crate) fn texts_of_object(&self, object: &Map<String, Value>) -> Result<RowTexts, Error> {
         let id = match &self.requested.id {
             Some(name) => {
@@ -135,7 +135,7 @@ impl ColumnPositions {
     /// Returns the texts of a row.
     ///
     /// # Errors
-    /// When the row has a different number of columns than the first one, or when a text is null.
+    /// Fails when the row has a different number of columns than the first one, or when a text is null.
     pub(crate) fn texts(
         &self,
         fields: &[Option<String>],

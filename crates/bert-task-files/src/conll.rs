@@ -17,7 +17,7 @@ use crate::missing_label::{ExampleFile, LabelUse, is_missing};
 /// is an error, or left out.
 ///
 /// # Errors
-/// When the file cannot be read or has no examples, when a word has no tag, when a line has a different number of
+/// Fails when the file cannot be read or has no examples, when a word has no tag, when a line has a different number of
 /// columns than the first one, or when the words are in the second column; errors in a line name it.
 pub fn read_sentences(path: &Path, labels: LabelUse) -> Result<ExampleFile<Sentence>, Error> {
     let width = column_count(path)?;

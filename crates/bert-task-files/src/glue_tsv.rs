@@ -138,7 +138,7 @@ struct Layout {
 /// Returns the place of a column that is named, or numbered from 1, in the first row of a table.
 ///
 /// # Errors
-/// When the header lacks the column, or when two columns have its name.
+/// Fails when the header lacks the column, or when two columns have its name.
 pub(crate) fn table_column(header: &[impl AsRef<str>], column: &str) -> Result<ColumnPlace, Error> {
     match find_column(header, column) {
         ColumnLookup::Found(place) => Ok(place),
@@ -160,7 +160,7 @@ pub(crate) fn column_index(header: &[impl AsRef<str>], column: &str) -> Result<u
 /// Checks that a row has the same number of columns as the first one.
 ///
 /// # Errors
-/// When the row has a different number of columns than the first one.
+/// Fails when the row has a different number of columns than the first one.
 pub(crate) fn check_column_count(found: usize, columns: usize, separator: &'static str) -> Result<(), Error> {
     if found == columns {
         Ok(())

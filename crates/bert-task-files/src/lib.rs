@@ -49,8 +49,8 @@ use crate::table::{find_table, hub_files, read_hub_file, read_table};
 /// precedence over samples.
 ///
 /// # Errors
-/// When the task does not have the split, when `dir` is a file, when the file of the split does not exist, or when the
-/// system cannot tell.
+/// Fails when the task does not have the split, when `dir` is a file, when the file of the split does not exist, or
+/// when the system cannot tell.
 pub fn find_split(task: &Task, dir: &Path, split: Split) -> Result<SplitFile, Error> {
     let spec = task.spec();
     if matches!(task, Task::Table(_)) && matches!(split, Split::Train | Split::Dev | Split::Test) {
@@ -89,7 +89,7 @@ pub fn find_split(task: &Task, dir: &Path, split: Split) -> Result<SplitFile, Er
 /// Reads a file of the task. Without `has_labels`, as in a file to predict, a label column is optional and ignored.
 ///
 /// # Errors
-/// As [`read_examples`].
+/// Fails as [`read_examples`] does.
 pub fn read_file(task: &Task, path: &Path, has_labels: bool) -> Result<Vec<Example>, Error> {
     let labels = if has_labels { LabelUse::Required } else { LabelUse::Ignored };
     Ok(read_examples(task, path, labels)?.examples)
@@ -98,8 +98,8 @@ pub fn read_file(task: &Task, path: &Path, has_labels: bool) -> Result<Vec<Examp
 /// Reads a file of the task, with a rule for its labels.
 ///
 /// # Errors
-/// When the task's examples do not have one label each, when the file cannot be read, or when it deviates from the
-/// task's format; errors in a line name it.
+/// Fails when the task's examples do not have one label each, when the file cannot be read, or when it deviates from
+/// the task's format; errors in a line name it.
 pub fn read_examples(task: &Task, path: &Path, labels: LabelUse) -> Result<ExampleFile<Example>, Error> {
     if let Some(columns) = task.table_columns() {
         return read_table(task, columns, path, labels);

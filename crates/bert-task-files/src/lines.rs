@@ -13,7 +13,7 @@ const MAX_FILE_BYTES: u64 = 1 << 30;
 /// Calls `each` with the number (from 1) and text of every line of a file, and adds the location to the errors of `each`.
 ///
 /// # Errors
-/// When [`open_file`], [`LineReader::next_line`] or `each` fails.
+/// Fails when [`open_file`], [`LineReader::next_line`] or `each` fails.
 pub(crate) fn for_each_line(
     path: &Path,
     mut each: impl FnMut(u64, &str) -> Result<(), Error>,
@@ -28,7 +28,8 @@ pub(crate) fn for_each_line(
 /// Returns the lines of a file.
 ///
 /// # Errors
-/// When the file cannot be read or is too large, or when a line is too long or not UTF-8; errors in a line name it.
+/// Fails when the file cannot be read or is too large, or when a line is too long or not UTF-8; errors in a line name
+/// it.
 pub fn read_lines(path: &Path) -> Result<Vec<String>, Error> {
     let mut lines = Vec::new();
     for_each_line(path, |_, text| {
@@ -41,7 +42,7 @@ pub fn read_lines(path: &Path) -> Result<Vec<String>, Error> {
 /// Returns whether a path exists.
 ///
 /// # Errors
-/// When the system returns another error than "not found".
+/// Fails when the system returns another error than "not found".
 pub(crate) fn exists(path: &Path) -> Result<bool, Error> {
     match fs::metadata(path) {
         Ok(_) => Ok(true),
@@ -53,7 +54,7 @@ pub(crate) fn exists(path: &Path) -> Result<bool, Error> {
 /// Opens a task's file.
 ///
 /// # Errors
-/// When the path is not a regular file, when the file is larger than the limit, or when it cannot be read.
+/// Fails when the path is not a regular file, when the file is larger than the limit, or when it cannot be read.
 pub(crate) fn open_file(path: &Path) -> Result<BufReader<File>, Error> {
     let io = |source| Error::io("read", path)(source);
     // Check the type first: opening a pipe without a writer would block forever.
@@ -72,7 +73,7 @@ pub(crate) fn open_file(path: &Path) -> Result<BufReader<File>, Error> {
 /// Opens a task's file as a table.
 ///
 /// # Errors
-/// The errors of [`open_file`] and [`TableReader`].
+/// Returns the errors of [`open_file`] and [`TableReader`].
 pub(crate) fn open_table(path: &Path, format: TextFormat) -> Result<TableReader, Error> {
     if format == TextFormat::Parquet {
         TableReader::parquet(path)

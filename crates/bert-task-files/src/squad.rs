@@ -69,8 +69,8 @@ pub struct QuestionRules {
 /// Reads a file of SQuAD 1.1 or 2.0, or of another data set in the same format.
 ///
 /// # Errors
-/// When the file cannot be read, when it has another form or no examples, when two questions have the same id, or when
-/// an answer is missing or not at its start; an error in the form names the line.
+/// Fails when the file cannot be read, when it has another form or no examples, when two questions have the same id, or
+/// when an answer is missing or not at its start; an error in the form names the line.
 pub fn read_questions(path: &Path, rules: QuestionRules) -> Result<ExampleFile<Question>, Error> {
     let mut bytes = Vec::new();
     let result = open_file(path)?.read_to_end(&mut bytes);

@@ -101,8 +101,8 @@ impl BlockReader {
     /// Opens a file of lines, plain or compressed; `file` is its index in the list.
     ///
     /// # Errors
-    /// When the file cannot be read or decompressed, or when it is in a format that is not text, whether compressed or
-    /// not.
+    /// Fails when the file cannot be read or decompressed, or when it is in a format that is not text, whether
+    /// compressed or not.
     pub fn open(path: &Path, file: usize, format: Format) -> Result<Self> {
         let source = Source::open(path)?;
         reject_known_format(path, &source.head, source.compression)?;
@@ -129,7 +129,7 @@ impl BlockReader {
     /// Opens a range of a file. Its lines are counted from 1.
     ///
     /// # Errors
-    /// When the file cannot be read.
+    /// Fails when the file cannot be read.
     pub(super) fn open_range(path: &Path, file: usize, range: FileRange) -> Result<Self> {
         let (shared, text) = SharedRange::open(path, range)?;
         let format = match range.document_end {
@@ -163,8 +163,8 @@ impl BlockReader {
     /// Returns the next block, or `None` after the last block of the file.
     ///
     /// # Errors
-    /// When the file cannot be read, when compressed data are damaged, truncated or expand by more than text can, or
-    /// when a line is longer than the limit.
+    /// Fails when the file cannot be read, when compressed data are damaged, truncated or expand by more than text can,
+    /// or when a line is longer than the limit.
     pub fn next_block(&mut self) -> Result<Option<Block>> {
         if self.done {
             return Ok(None);

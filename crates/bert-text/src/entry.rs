@@ -94,7 +94,7 @@ fn listed_lines(messages: &[String]) -> String {
 /// Returns whether files contain the text that was read, in the same order, regardless of their location.
 ///
 /// # Errors
-/// When a file cannot be read, when `stop` is set, or when [`Format::detect`] fails.
+/// Fails when a file cannot be read, when `stop` is set, or when [`Format::detect`] fails.
 pub fn same_text(
     read: &[InputEntry],
     files: &[PathBuf],
@@ -115,7 +115,7 @@ pub fn same_text(
 /// Returns whether a range of a file contains the text that was read.
 ///
 /// # Errors
-/// When the file cannot be read, or when `stop` is set.
+/// Fails when the file cannot be read, or when `stop` is set.
 pub fn same_range(read: &RangeDigests, path: &Path, range: FileRange, stop: &AtomicBool) -> Result<bool> {
     let (shared, text) = SharedRange::open(path, range)?;
     let copied = std::io::copy(&mut Stoppable(text, stop), &mut std::io::sink());
@@ -138,7 +138,7 @@ impl<R: Read> Read for Stoppable<'_, R> {
 /// Returns the size of a file or object in bytes.
 ///
 /// # Errors
-/// When the size cannot be read.
+/// Fails when the size cannot be read.
 pub fn size(path: &Path) -> Result<u64> {
     bert_storage::size(path).map_err(Error::io("read", path))
 }

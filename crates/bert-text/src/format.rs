@@ -58,8 +58,8 @@ impl Format {
     /// suffix).
     ///
     /// # Errors
-    /// When the file cannot be read or decompressed, when it has the name of a Parquet file but other content, or when
-    /// it is in a format that is not text.
+    /// Fails when the file cannot be read or decompressed, when it has the name of a Parquet file but other content, or
+    /// when it is in a format that is not text.
     pub fn detect(path: &Path, reading: Reading<'_>) -> Result<Self> {
         Ok(OpenInput::open(path, reading)?.format())
     }
@@ -118,7 +118,7 @@ impl OpenInput {
     /// Opens and recognizes a file.
     ///
     /// # Errors
-    /// The errors of [`Format::detect`].
+    /// Returns the errors of [`Format::detect`].
     pub(crate) fn open(path: &Path, reading: Reading<'_>) -> Result<Self> {
         let source = Source::open(path)?;
         if source.raw_head.starts_with(b"PAR1") {
@@ -154,7 +154,7 @@ impl OpenInput {
 /// Returns where the documents of an uncompressed file of lines end, or `None` for other files, which cannot be divided.
 ///
 /// # Errors
-/// The errors of [`Format::detect`].
+/// Returns the errors of [`Format::detect`].
 pub fn document_end(path: &Path, reading: Reading<'_>) -> Result<Option<DocumentEnd>> {
     Ok(match OpenInput::open(path, reading)? {
         OpenInput::Text(source, Layout::Lines) if source.compression.is_none() => {

@@ -78,7 +78,7 @@ impl RowBlocks {
     /// Returns the next block of whole rows, or `None` after the last block of the file.
     ///
     /// # Errors
-    /// When compressed data expand by more than text can, or when a row is faulty.
+    /// Fails when compressed data expand by more than text can, or when a row is faulty.
     pub(super) fn next_block(&mut self) -> Result<Option<Block>> {
         if self.done {
             return Ok(None);

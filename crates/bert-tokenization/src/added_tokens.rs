@@ -79,8 +79,8 @@ pub(crate) fn added_by_older(
 /// Returns the tokens that a `tokenizer_config.json` or `special_tokens_map.json` declares as special without an id.
 ///
 /// # Errors
-/// When a token is neither in the vocabulary nor in `known`, so that `transformers` would give it an id of its own, or
-/// when [`check_search`] rejects it.
+/// Fails when a token is neither in the vocabulary nor in `known`, so that `transformers` would give it an id of its
+/// own, or when [`check_search`] rejects it.
 pub(crate) fn declared_special(
     config: &Map<String, Value>,
     vocabulary: &Vocabulary,

@@ -96,7 +96,7 @@ impl PartialSettings {
     /// Returns the settings of `tokenizer_config.json`, completed by the settings of `tokenizer.json`.
     ///
     /// # Errors
-    /// When the two files give a setting with different values; the error names the first one.
+    /// Fails when the two files give a setting with different values; the error names the first one.
     pub fn agreed(self, other: Self) -> Result<Self, Error> {
         // Without a value of its own, `strip_accents` has the value of `do_lower_case`.
         let [strips, other_strips] =

@@ -52,8 +52,8 @@ impl TokenizerFiles {
     /// `tokenizer.json`. A file with one of these names uses the settings of its folder.
     ///
     /// # Errors
-    /// When the vocabulary is missing, when a file cannot be read or used, when two files contradict each other, or when
-    /// the tokenizer is another one than BERT's; the error names the file.
+    /// Fails when the vocabulary is missing, when a file cannot be read or used, when two files contradict each other,
+    /// or when the tokenizer is another one than BERT's; the error names the file.
     pub fn read(path: &Path) -> Result<Self> {
         let (folder, source) = if path.is_dir() {
             let source = vocabulary_in(path).ok_or_else(|| {
@@ -108,8 +108,8 @@ impl TokenizerFiles {
     /// is read.
     ///
     /// # Errors
-    /// When the bytes are not a JSON object, when they describe a tokenizer other than BERT's, or when the vocabulary
-    /// cannot be used.
+    /// Fails when the bytes are not a JSON object, when they describe a tokenizer other than BERT's, or when the
+    /// vocabulary cannot be used.
     pub fn from_json(bytes: &[u8], source: &Path) -> Result<Self> {
         let object = serde_json::from_slice(without_mark(bytes));
         Self::from_object(
@@ -129,7 +129,7 @@ impl TokenizerFiles {
     /// `tokenizer.json`.
     ///
     /// # Errors
-    /// The same errors as [`TokenizerFiles::read`].
+    /// Fails as [`TokenizerFiles::read`] does.
     pub fn find(folder: &Path) -> Result<Option<Self>> {
         vocabulary_in(folder).map(|_| Self::read(folder)).transpose()
     }

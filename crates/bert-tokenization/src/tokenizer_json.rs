@@ -114,7 +114,7 @@ impl Vocabulary {
     /// Returns a vocabulary of these tokens, in the order of their ids.
     ///
     /// # Errors
-    /// When a token does not fit a line of `vocab.txt`, or when [`Vocabulary::from_bytes`] fails.
+    /// Fails when a token does not fit a line of `vocab.txt`, or when [`Vocabulary::from_bytes`] fails.
     fn from_tokens(tokens: Vec<String>, path: &Path) -> Result<Self> {
         let read = Self::from_bytes((tokens.join("\n") + "\n").into_bytes(), path)?;
         match tokens.iter().zip(read.tokens()).find(|(token, line)| token != line) {
@@ -131,8 +131,8 @@ impl Vocabulary {
     /// Returns the same vocabulary with added tokens.
     ///
     /// # Errors
-    /// When a token would be searched for in the text before it is split, or when its id belongs to another token or is
-    /// far above the others.
+    /// Fails when a token would be searched for in the text before it is split, or when its id belongs to another token
+    /// or is far above the others.
     pub(crate) fn with_added(self, added: &[AddedToken], path: &Path) -> Result<Self> {
         let mut tokens = self.tokens().to_vec();
         for AddedToken { id, content, special } in added {

@@ -84,8 +84,8 @@ impl Vocabulary {
     /// Reads a vocabulary file.
     ///
     /// # Errors
-    /// When the file cannot be read, when it is empty or not UTF-8, or when a token is there twice or a required one is
-    /// missing; errors in a line name it.
+    /// Fails when the file cannot be read, when it is empty or not UTF-8, or when a token is there twice or a required
+    /// one is missing; errors in a line name it.
     pub fn read(path: &Path) -> Result<Self> {
         let bytes = read_limited(path, MAX_BYTES).map_err(Error::io("read vocabulary", path))?;
         Self::from_bytes(bytes, path)
@@ -94,7 +94,7 @@ impl Vocabulary {
     /// Parses a vocabulary from the bytes of its file; `path` is named in errors.
     ///
     /// # Errors
-    /// As [`Vocabulary::read`], except that no file is read.
+    /// Fails as [`Vocabulary::read`] does, except that no file is read.
     pub fn from_bytes(bytes: Vec<u8>, path: &Path) -> Result<Self> {
         let text = match std::str::from_utf8(&bytes) {
             Ok(text) => text.strip_prefix('\u{feff}').unwrap_or(text),

@@ -22,7 +22,7 @@ pub(crate) fn run_differs(path: &Path, differences: &[String]) -> Error {
     let run = path.display();
     Error::model(format!(
         "this run was started with another configuration: {}. Use the same flags with `.resume`; to change them, start a new \
-         run from its weights: `.init_checkpoint` {run} `.output` NEW",
+         run from its weights: `.init_checkpoint` {run} `.output NEW`",
         differences.join("; ")
     ))
     .at(path)
@@ -41,7 +41,7 @@ pub(crate) fn check_stop(stop: &StopFlag) -> Result<(), Error> {
 
 /// Returns the error of a damaged `run.json`.
 pub(crate) fn damaged_run(path: &Path, reason: impl std::fmt::Display) -> Error {
-    let advice = "the checkpoints can still be used with `.init_checkpoint`";
+    let advice = "start a new run, from a checkpoint in this folder if there is one";
     Error::model(format!("damaged: {reason}; {advice}")).at(path)
 }
 

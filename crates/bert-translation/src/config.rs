@@ -62,22 +62,22 @@ impl TranslationConfig {
     /// Checks the sizes and probabilities.
     ///
     /// # Errors
-    /// The name of the wrong field and the rule that it breaks.
+    /// Returns the name of the wrong field and the rule that it breaks.
     pub fn validate(&self) -> Result<(), (&'static str, String)> {
         let probability = |value: f64| (0.0..1.0).contains(&value);
         let rule = |good: bool, field, rule: &str| if good { Ok(()) } else { Err((field, rule.to_string())) };
         let heads = self.num_attention_heads;
         rule(
             self.hidden_size > 0 && self.hidden_size.is_multiple_of(2),
-            "hidden-size",
+            "hidden_size",
             "must be even and at least 2",
         )?;
         rule(heads > 0 && self.hidden_size.is_multiple_of(heads), "heads", "must divide `.hidden_size`")?;
-        rule(self.intermediate_size > 0, "intermediate-size", "must be at least 1")?;
+        rule(self.intermediate_size > 0, "intermediate_size", "must be at least 1")?;
         rule(self.encoder_layers > 0 && self.decoder_layers > 0, "layers", "must be at least 1")?;
-        rule(self.max_length >= 3, "max-length", "must be at least 3")?;
+        rule(self.max_length >= 3, "max_length", "must be at least 3")?;
         rule(probability(self.dropout_prob), "dropout", "must be at least 0 and below 1")?;
-        rule((0.0..=1.0).contains(&self.drop_net_prob), "drop-net", "must be from 0 to 1")?;
-        rule(probability(self.label_smoothing), "label-smoothing", "must be at least 0 and below 1")
+        rule((0.0..=1.0).contains(&self.drop_net_prob), "drop_net", "must be from 0 to 1")?;
+        rule(probability(self.label_smoothing), "label_smoothing", "must be at least 0 and below 1")
     }
 }

@@ -31,7 +31,7 @@ impl Translator {
     /// Opens the model of a checkpoint's folder. `search.max_length` is reduced to the model's maximum.
     ///
     /// # Errors
-    /// When the folder cannot be read or is damaged.
+    /// Fails when the folder cannot be read or is damaged.
     pub fn open(folder: &Path, search: SearchConfig, device: DeviceName) -> Result<Self, Error> {
         let device = device.open()?;
         let model = SavedModel::open(folder, &device)?;

@@ -33,7 +33,7 @@ const READ: [&str; 11] = [
 /// line with a usage error is returned as it is.
 ///
 /// # Errors
-/// When an option does not take the data set that it names, or when [`Hub::data`] fails.
+/// Fails when an option does not take the data set that it names, or when [`Hub::data`] fails.
 pub fn with_local_data(command: &Command, line: Vec<OsString>) -> anyhow::Result<Vec<OsString>> {
     if !line.iter().any(|argument| argument.to_string_lossy().to_lowercase().contains("hf://")) {
         return Ok(line);

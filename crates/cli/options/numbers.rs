@@ -16,7 +16,7 @@ const MAX: f64 = 1e9;
 /// Parses a command line, the name of the program first, and checks the bounds of its numbers.
 ///
 /// # Errors
-/// When the command line has a usage error.
+/// Fails when the command line has a usage error.
 pub fn parse(
     mut command: Command,
     line: impl IntoIterator<Item = OsString>,

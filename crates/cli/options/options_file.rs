@@ -36,8 +36,8 @@ impl OptionsFile {
     /// Reads the options of the program with this section from a file, or from the file `saved_as` of a folder.
     ///
     /// # Errors
-    /// When the file cannot be read, when it is neither TOML nor JSON, or when it has sections and options outside of
-    /// them.
+    /// Fails when the file cannot be read, when it is neither TOML nor JSON, or when it has sections and options
+    /// outside of them.
     pub fn read(path: &Path, saved_as: &str, section: &'static str) -> anyhow::Result<Self> {
         let path = if path.is_dir() { path.join(saved_as) } else { path.to_owned() };
         let bytes = read_limited(&path, MAX_BYTES).map_err(bert_storage::Error::io("read", &path))?;
@@ -47,7 +47,7 @@ impl OptionsFile {
     /// Parses the text of a file.
     ///
     /// # Errors
-    /// When the text is neither TOML nor JSON, or when it has sections and options outside of them.
+    /// Fails when the text is neither TOML nor JSON, or when it has sections and options outside of them.
     pub fn parse(path: &Path, text: String, section: &'static str) -> Result<Self, Error> {
         let is_toml = is_toml(path, &text);
         let mut file = Self { path: path.to_owned(), text, is_toml, inside: None, options: Map::new() };
@@ -110,7 +110,7 @@ fn is_toml(path: &Path, text: &str) -> bool {
 /// Parses a file to an object.
 ///
 /// # Errors
-/// When the text is not an object in TOML or JSON; the cause of the error names the line.
+/// Fails when the text is not an object in TOML or JSON; the cause of the error names the line.
 pub fn parse_object(path: &Path, text: &str, is_toml: bool) -> Result<Map<String, Value>, Error> {
     if !is_toml {
         let parsed = serde_json::from_str(text);

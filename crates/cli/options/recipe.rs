@@ -82,7 +82,7 @@ impl Recipe {
     /// Reads a recipe, given by name or as a file.
     ///
     /// # Errors
-    /// When the file cannot be read, or when it is not a recipe.
+    /// Fails when the file cannot be read, or when it is not a recipe.
     pub fn read(name: &str) -> anyhow::Result<Self> {
         let path = Path::new(name);
         let file = parse_object(path, &text(name)?, true)?;
@@ -101,7 +101,7 @@ impl Recipe {
 /// Returns the options of a program in a recipe, given by name or as a file.
 ///
 /// # Errors
-/// As [`Recipe::read`], and when the recipe has no options of the program.
+/// Fails as [`Recipe::read`] does, and when the recipe has no options of the program.
 pub fn options(name: &str, section: &'static str) -> anyhow::Result<OptionsFile> {
     let recipe = Recipe::read(name)?;
     let file = OptionsFile::parse(Path::new(name), text(name)?, section)?;

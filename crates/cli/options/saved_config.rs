@@ -60,7 +60,7 @@ pub trait Program: CommandFactory + FromArgMatches {
     /// Returns the options in a file or an output folder.
     ///
     /// # Errors
-    /// As [`OptionsFile::read`].
+    /// Fails as [`OptionsFile::read`] does.
     fn read_saved(path: &Path) -> anyhow::Result<OptionsFile> {
         OptionsFile::read(path, Self::SAVED_AS, Self::SECTION)
     }
@@ -72,7 +72,7 @@ pub trait Program: CommandFactory + FromArgMatches {
 /// Parses the arguments of this process. Exits the process on a usage error.
 ///
 /// # Errors
-/// As `parse_line`.
+/// Fails as `parse_line` does.
 pub fn parse<A: Program>() -> anyhow::Result<A> {
     parse_line(A::command(), command_line::arguments())
 }
@@ -81,7 +81,7 @@ pub fn parse<A: Program>() -> anyhow::Result<A> {
 /// flags, without those that it gives or excludes. Exits the process on a usage error.
 ///
 /// # Errors
-/// When the file cannot be read, or when it has an unknown key or an invalid value.
+/// Fails when the file cannot be read, or when it has an unknown key or an invalid value.
 pub(crate) fn parse_line<A: Program>(command: Command, mut line: Vec<OsString>) -> anyhow::Result<A> {
     let command = arranged(command);
     // Usage errors are reported below, when the whole command line is parsed.
@@ -164,7 +164,7 @@ fn is_set_or_excluded(command: &Command, given: &ArgMatches, key: &str) -> bool 
 /// Returns an option of a file as flags.
 ///
 /// # Errors
-/// When the key is unknown, or when the value has the wrong type; the error is a sentence about it.
+/// Fails when the key is unknown, or when the value has the wrong type; the error is a sentence about it.
 fn flags(config: &Command, key: &str, value: &Value) -> Result<Vec<OsString>, String> {
     let Some(option) = config.get_arguments().find(|option| option.get_id() == key) else {
         return Err(unknown_field(key, value, config.get_arguments().map(|option| option.get_id().as_str())));

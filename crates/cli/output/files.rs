@@ -19,7 +19,7 @@ impl OverwriteArgs {
     /// parent folders.
     ///
     /// # Errors
-    /// As [`OutputFile::new`].
+    /// Fails as [`OutputFile::new`] does.
     pub fn output(self, path: &Path) -> anyhow::Result<OutputFile> {
         let existing = if self.overwrite { Existing::Replace } else { Existing::Keep };
         OutputFile::new(path, existing).map_err(with_remedy)
@@ -29,7 +29,7 @@ impl OverwriteArgs {
 /// Checks that an output folder is new or empty and can be written, before the work for it begins.
 ///
 /// # Errors
-/// When the folder has files, with `hint` as the remedy, or when it cannot be read or written.
+/// Fails when the folder has files, with `hint` as the remedy, or when it cannot be read or written.
 pub fn check_new_folder(path: &Path, hint: &'static str) -> anyhow::Result<()> {
     if !StagedFolder::new(&Disk, path).names()?.is_empty() {
         return Err(bert_training::output_exists(path, "other files", hint).into());
@@ -48,7 +48,7 @@ pub fn with_remedy(error: Error) -> anyhow::Error {
 /// Writes the whole text of an output.
 ///
 /// # Errors
-/// As [`OutputFile::write`].
+/// Fails as [`OutputFile::write`] does.
 pub fn write_text(output: &OutputFile, text: &str) -> anyhow::Result<()> {
     output.write(|out| out.write_all(text.as_bytes())).map_err(with_remedy)
 }
@@ -56,7 +56,7 @@ pub fn write_text(output: &OutputFile, text: &str) -> anyhow::Result<()> {
 /// Writes a text file in an output folder of the program, and creates its parent folders.
 ///
 /// # Errors
-/// As [`write_atomic`].
+/// Fails as [`write_atomic`] does.
 pub fn write_own_file(path: &Path, text: &str) -> anyhow::Result<()> {
     let folder = path.parent().unwrap_or(path);
     std::fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;

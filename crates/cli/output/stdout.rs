@@ -25,7 +25,7 @@ pub fn print(text: &str) -> anyhow::Result<()> {
 /// Prints text to stdout like [`print()`], wrapped between words on a terminal.
 ///
 /// # Errors
-/// As [`print()`].
+/// Fails as [`print()`] does.
 pub fn print_wrapped(text: &str) -> anyhow::Result<()> {
     print(&wrapped(text, stdout_width()))
 }
@@ -33,7 +33,7 @@ pub fn print_wrapped(text: &str) -> anyhow::Result<()> {
 /// Prints a result: with `--json` as one JSON object, otherwise as text.
 ///
 /// # Errors
-/// As [`print()`].
+/// Fails as [`print()`] does.
 pub fn print_result<T: serde::Serialize>(
     json: bool,
     value: &T,
@@ -45,7 +45,7 @@ pub fn print_result<T: serde::Serialize>(
 /// Prints a value as one JSON object.
 ///
 /// # Errors
-/// As [`print()`].
+/// Fails as [`print()`] does.
 pub fn print_json(value: &impl serde::Serialize) -> anyhow::Result<()> {
     print(&serde_json::to_string_pretty(value)?)
 }

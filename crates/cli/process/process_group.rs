@@ -75,7 +75,8 @@ impl GroupArgs {
     /// Joins the group of this process. Rank 0 prints the ranks that it waits for and the connections that it refuses.
     ///
     /// # Errors
-    /// When the timeout is zero, when the variables of the launcher are invalid, or when the group cannot be joined.
+    /// Fails when the timeout is zero, when the variables of the launcher are invalid, or when the group cannot be
+    /// joined.
     pub fn join(&self) -> anyhow::Result<Group> {
         let timeout = self.group_timeout.0;
         ensure_positive(timeout)?;

@@ -11,7 +11,7 @@ use crate::error::{Class, Result};
 /// Builds the held-out data set of a training data set that is complete; `None` without `--hold-out`.
 ///
 /// # Errors
-/// As [`build`], and when no instance can be made of the held-out documents.
+/// Fails as [`build`] does, and when no instance can be made of the held-out documents.
 pub fn build_held_out(
     config: &BuildConfig,
     training: &Manifest,

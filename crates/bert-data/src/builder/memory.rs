@@ -44,7 +44,7 @@ fn min_budget(threads: usize) -> u64 {
 /// Returns the requested budget or the default.
 ///
 /// # Errors
-/// If the budget is below the minimum.
+/// Fails if the budget is below the minimum.
 pub(crate) fn resolve(budget: Option<ByteSize>, threads: usize) -> Result<ByteSize> {
     let min_budget = min_budget(threads);
     let budget = budget.unwrap_or(ByteSize(DEFAULT.max(min_budget + threads as u64 * BUCKET)));

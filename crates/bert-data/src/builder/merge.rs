@@ -23,8 +23,8 @@ use crate::error::{Error, Result, missing_option, other_part, parts_missing};
 /// Leaves a folder whose parts were already merged unchanged.
 ///
 /// # Errors
-/// When the folder has no parts, when parts are missing or unfinished, when a file of a part is missing or damaged,
-/// when the parts differ, or when a document or row was lost or duplicated. The parts are then left unchanged.
+/// Fails when the folder has no parts, when parts are missing or unfinished, when a file of a part is missing or
+/// damaged, when the parts differ, or when a document or row was lost or duplicated. The parts are then left unchanged.
 pub fn merge(folder: &Path, progress: &mut dyn FnMut(ShardProgress)) -> Result<Manifest> {
     merge_with_scratch(folder, None, progress)
 }
@@ -33,7 +33,7 @@ pub fn merge(folder: &Path, progress: &mut dyn FnMut(ShardProgress)) -> Result<M
 /// builds stay. Parts whose shards are in an object store always use a scratch folder.
 ///
 /// # Errors
-/// As [`merge`].
+/// Fails as [`merge`] does.
 pub fn merge_with_scratch(
     output: &Path,
     scratch: Option<&Path>,
@@ -172,7 +172,7 @@ fn damage_of(part: Part) -> impl FnOnce(Error) -> Error {
     let Part { index, count } = part;
     move |error| match error.class() {
         Class::Data => Error::data(format!(
-            "part {index} is damaged: build it again with `.part` {index} `.parts` {count}, then merge"
+            "part {index} is damaged: build it again with `.part {index}` `.parts {count}`, then merge"
         ))
         .because(error),
         _ => error,

@@ -70,7 +70,7 @@ impl BuildOutcome {
     /// Opens the data set.
     ///
     /// # Errors
-    /// As [`DataSet::from_manifest`].
+    /// Fails as [`DataSet::from_manifest`] does.
     pub fn data_set(&self) -> Result<DataSet> {
         DataSet::from_manifest(&self.output, self.manifest.clone())
     }
@@ -79,7 +79,7 @@ impl BuildOutcome {
 /// Builds a data set.
 ///
 /// # Errors
-/// Any [`Error`]; the output folder then holds no new data set.
+/// Fails with any [`Error`]; the output folder then holds no new data set.
 pub fn build(config: &BuildConfig, progress: &mut dyn FnMut(BuildProgress)) -> Result<BuildOutcome> {
     build_on(&Disk, config, progress)
 }
@@ -87,7 +87,7 @@ pub fn build(config: &BuildConfig, progress: &mut dyn FnMut(BuildProgress)) -> R
 /// Runs [`build`] on a custom file system.
 ///
 /// # Errors
-/// As [`build`].
+/// Fails as [`build`] does.
 pub fn build_on(
     files: &dyn FileSystem,
     config: &BuildConfig,
@@ -142,7 +142,7 @@ fn check_instances(config: &BuildConfig, text: &Counts) -> Result<()> {
             .absent())
         }
         Nsp::Sop if all_have_one => Err(Error::data(format!(
-            "no instance can be built: `.nsp` sop needs two sentences of one document, and each of the {} document(s) has one; \
+            "no instance can be built: `.nsp sop` needs two sentences of one document, and each of the {} document(s) has one; \
              put a blank line between documents only, or use `.split_sentences`",
             text.documents
         ))

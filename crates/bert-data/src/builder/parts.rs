@@ -51,7 +51,7 @@ pub struct PartText {
 /// Builds one part of a data set (`--part`, `--parts`); [`crate::merge`] combines all parts into one data set.
 ///
 /// # Errors
-/// Any error; the part is then not finished.
+/// Fails with any error; the part is then not finished.
 pub fn build_part(config: &BuildConfig, progress: &mut dyn FnMut(BuildProgress)) -> Result<PartOutcome> {
     build_part_on(&Disk, config, progress)
 }
@@ -59,7 +59,7 @@ pub fn build_part(config: &BuildConfig, progress: &mut dyn FnMut(BuildProgress))
 /// Runs [`build_part`] on a custom file system.
 ///
 /// # Errors
-/// As [`build_part`].
+/// Fails as [`build_part`] does.
 pub fn build_part_on(
     files: &dyn FileSystem,
     config: &BuildConfig,
@@ -186,7 +186,7 @@ fn all_valid(
 /// it to be finished for every other part too.
 ///
 /// # Errors
-/// As [`build_part`].
+/// Fails as [`build_part`] does.
 pub fn tokenize_part(config: &BuildConfig, progress: &mut dyn FnMut(BuildProgress)) -> Result<PartText> {
     config.output()?;
     let config = &*with_limit(config)?;

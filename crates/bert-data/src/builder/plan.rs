@@ -132,7 +132,7 @@ impl Plan {
     /// Rejects a plan in which a shard has more row groups than a Parquet file may have.
     ///
     /// # Errors
-    /// When a shard would have more row groups than a Parquet file may have.
+    /// Fails when a shard would have more row groups than a Parquet file may have.
     pub(crate) fn check(&self, config: &BuildConfig) -> Result<()> {
         config.check_shards(self.shards, self.units())
     }

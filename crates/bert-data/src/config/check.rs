@@ -43,8 +43,8 @@ impl BuildConfig {
     /// Checks every value that can be checked without reading a file.
     ///
     /// # Errors
-    /// When an option is missing, has an invalid value or contradicts another one; the error names the flag and what is
-    /// accepted.
+    /// Fails when an option is missing, has an invalid value or contradicts another one; the error names the flag and
+    /// what is accepted.
     pub fn check(&self) -> Result<()> {
         if self.segmenter == Segmenter::Chinese && !cfg!(feature = "chinese") {
             return conflict("segmenter", "this build", "it was built without the feature `chinese`");
@@ -91,12 +91,12 @@ impl BuildConfig {
         if self.split_sentences && self.line_breaks == LineBreaks::Sentence {
             return conflict(
                 "split_sentences",
-                "`.line_breaks` sentence",
+                "`.line_breaks sentence`",
                 "one splits the lines that the other keeps whole",
             );
         }
         if self.segmenter != Segmenter::None && !self.do_whole_word_mask && self.max_ngram == 1 {
-            let reason = "add `.do_whole_word_mask` or `.max_ngram` N";
+            let reason = "add `.do_whole_word_mask` or `.max_ngram N`";
             return conflict("segmenter", "masking of single pieces", reason);
         }
         if self.strict_utf8 && self.lossy_utf8 {
@@ -128,8 +128,8 @@ impl BuildConfig {
         let dynamic = self.masking == Masking::Dynamic;
         let option = "columns hf";
         exclude([
-            (hf && documents, option, "`.layout` documents", "stored documents have no pairs and no labels"),
-            (hf && dynamic, option, "`.masking` dynamic", "the labels are masks that must be stored"),
+            (hf && documents, option, "`.layout documents`", "stored documents have no pairs and no labels"),
+            (hf && dynamic, option, "`.masking dynamic`", "the labels are masks that must be stored"),
         ])
     }
 
@@ -141,7 +141,7 @@ impl BuildConfig {
         let reference = self.random == RandomMode::Reference;
         let passes = self.dupe_factor != DUPE_FACTOR;
         let masking = self.masking != Masking::Static;
-        let with = "`.layout` documents";
+        let with = "`.layout documents`";
         exclude([
             (reference, "random", with, "the reference's draws are serial, over all its instances"),
             (passes, "dupe_factor", with, "the loader makes a new pass over the text in every epoch"),
@@ -179,7 +179,7 @@ impl BuildConfig {
         }
         if formats.others && self.random == RandomMode::Reference {
             let reason = "the reference reads plain text in lines only";
-            return conflict("input", "`.random` reference", reason);
+            return conflict("input", "`.random reference`", reason);
         }
         if formats.running_text { self.check_language() } else { Ok(()) }
     }
@@ -191,7 +191,7 @@ impl BuildConfig {
         let shards = self.num_shards.unwrap_or(1);
         let segmented = self.segmenter != Segmenter::None;
         let skips = self.random_word_skip_special;
-        let with = "`.random` reference";
+        let with = "`.random reference`";
         exclude([
             (self.splits_lines(), "split_sentences", with, "the reference does not split sentences"),
             (

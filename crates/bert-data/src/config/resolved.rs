@@ -113,7 +113,7 @@ impl ResolvedConfig {
     /// Returns the build configuration that makes the same shards from the same text.
     ///
     /// # Errors
-    /// None for options from [`ResolvedConfig::new`].
+    /// Never fails for options from [`ResolvedConfig::new`].
     pub(crate) fn options(&self) -> serde_json::Result<BuildConfig> {
         let mut options = serde_json::to_value(self)?;
         if let Some(options) = options.as_object_mut() {
@@ -129,7 +129,7 @@ impl ResolvedConfig {
     /// Checks that a build would accept these options; `path` is the manifest or receipt that contains them.
     ///
     /// # Errors
-    /// When a build would reject the options, or when options that the loader decides contradict the layout.
+    /// Fails when a build would reject the options, or when options that the loader decides contradict the layout.
     pub(crate) fn check(&self, path: &Path) -> Result<()> {
         let options =
             self.options().map_err(|source| Error::data("not a valid manifest").because(source).at(path))?;

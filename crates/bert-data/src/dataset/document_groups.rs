@@ -65,7 +65,7 @@ impl DocumentGroups {
     /// Reads and checks all documents of these row groups.
     ///
     /// # Errors
-    /// If a shard cannot be read or does not match the manifest.
+    /// Fails if a shard cannot be read or does not match the manifest.
     ///
     /// # Panics
     /// If a row group does not exist.
@@ -108,7 +108,7 @@ impl DocumentGroups {
 /// Reads all documents of a data set into memory.
 ///
 /// # Errors
-/// As [`DocumentGroups::read`], and if the counts differ from the manifest.
+/// Fails as [`DocumentGroups::read`] does, and if the counts differ from the manifest.
 pub fn read_all_documents(data: &DataSet) -> Result<Bucket> {
     let mut groups = DocumentGroups::new(data);
     let all = groups.read(0..groups.len())?;

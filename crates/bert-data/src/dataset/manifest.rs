@@ -99,7 +99,7 @@ impl BuildConfig {
     /// Missing keys get their defaults; unknown keys are rejected.
     ///
     /// # Errors
-    /// When the file cannot be read, or when it is not valid JSON of the expected form.
+    /// Fails when the file cannot be read, or when it is not valid JSON of the expected form.
     pub fn read(path: &Path) -> Result<Self> {
         let manifest = path.join(MANIFEST);
         let path = if path.is_dir() { manifest.as_path() } else { path };
@@ -171,8 +171,8 @@ impl Manifest {
     /// Reads and checks the manifest of a data folder; reads no other file.
     ///
     /// # Errors
-    /// When the manifest is missing or cannot be read, when it is damaged or has another format version, or when its
-    /// values contradict each other.
+    /// Fails when the manifest is missing or cannot be read, when it is damaged or has another format version, or when
+    /// its values contradict each other.
     pub fn read(folder: &Path) -> Result<Self> {
         let path = Self::path(folder);
         let bytes = match read_limited(&path, MAX_BYTES) {
@@ -242,7 +242,7 @@ impl Manifest {
     /// shard.
     ///
     /// # Errors
-    /// When a file is missing, cannot be read or differs from the manifest; the error names the file, and for a
+    /// Fails when a file is missing, cannot be read or differs from the manifest; the error names the file, and for a
     /// difference the found and the expected value.
     pub(crate) fn check_files(&self, folder: &Path) -> Result<()> {
         self.check_vocabulary(folder)?;
@@ -276,7 +276,7 @@ impl Manifest {
     /// Reads the vocabulary and compares its digest and size.
     ///
     /// # Errors
-    /// As [`Manifest::check_files`].
+    /// Fails as [`Manifest::check_files`] does.
     pub(crate) fn check_vocabulary(&self, folder: &Path) -> Result<Vocabulary> {
         let path = self.vocabulary_path(folder);
         check_digest_of(&path, &self.vocabulary.blake3)?;
@@ -291,7 +291,7 @@ impl Manifest {
     /// Compares the size of a shard.
     ///
     /// # Errors
-    /// As [`Manifest::check_files`].
+    /// Fails as [`Manifest::check_files`] does.
     pub(crate) fn check_size(&self, folder: &Path, index: usize) -> Result<()> {
         let path = self.shard_path(folder, index);
         let found = match size(&path) {
@@ -304,7 +304,7 @@ impl Manifest {
     /// Compares the digest of a shard.
     ///
     /// # Errors
-    /// As [`Manifest::check_files`].
+    /// Fails as [`Manifest::check_files`] does.
     pub(crate) fn check_digest(&self, folder: &Path, index: usize) -> Result<()> {
         check_digest_of(&self.shard_path(folder, index), &self.shards[index].blake3)
     }

@@ -37,7 +37,7 @@ impl Manifest {
     /// Checks names, options and counts; reads no other file. Errors name `path`.
     ///
     /// # Errors
-    /// When a name or a value is invalid, or when two values contradict each other; the error describes the first
+    /// Fails when a name or a value is invalid, or when two values contradict each other; the error describes the first
     /// problem.
     pub(crate) fn check(&self, path: &Path) -> Result<()> {
         self.check_names(path)?;

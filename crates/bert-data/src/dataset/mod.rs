@@ -47,7 +47,7 @@ impl DataSet {
     /// shards. The digest of a shard is compared when the shard is first read.
     ///
     /// # Errors
-    /// If the manifest is missing or damaged, or if a file is missing or differs from the manifest.
+    /// Fails if the manifest is missing or damaged, or if a file is missing or differs from the manifest.
     pub fn open(folder: &Path) -> Result<Self> {
         let folder = &*on_disk(folder);
         Self::from_manifest(folder, Manifest::read(folder)?)
@@ -56,7 +56,7 @@ impl DataSet {
     /// Opens a data set like [`DataSet::open`], with a manifest that was already read.
     ///
     /// # Errors
-    /// If a file is missing or differs from the manifest.
+    /// Fails if a file is missing or differs from the manifest.
     pub fn from_manifest(folder: &Path, manifest: Manifest) -> Result<Self> {
         let vocabulary = manifest.check_vocabulary(folder)?;
         manifest.check_sizes(folder)?;
@@ -101,7 +101,7 @@ impl DataSet {
     /// Checks that every shard exists, before any work is done with the data set. Objects are not checked.
     ///
     /// # Errors
-    /// When a shard is missing or cannot be accessed; the error names the first one.
+    /// Fails when a shard is missing or cannot be accessed; the error names the first one.
     pub fn check_shards_exist(&self) -> Result<()> {
         for shard in 0..self.manifest.shards.len() {
             let path = self.shard_path(shard);
@@ -133,8 +133,8 @@ impl DataSet {
     /// Opens a shard of instances. The caller must compare the digest ([`DataSet::check_shard`]).
     ///
     /// # Errors
-    /// When the shard cannot be read, when it is damaged, or when its columns or its number of rows differ from the
-    /// manifest.
+    /// Fails when the shard cannot be read, when it is damaged, or when its columns or its number of rows differ from
+    /// the manifest.
     pub fn open_rows(&self, shard: usize) -> Result<ShardFile> {
         self.open_shard(shard, &row_schema(self.manifest.config.columns, self.manifest.has_marks()))
     }
@@ -142,7 +142,7 @@ impl DataSet {
     /// Reads and checks the rows of some row groups of a shard opened by [`DataSet::open_rows`], in the given order.
     ///
     /// # Errors
-    /// When the row groups cannot be read, when they are damaged, or when a row does not fit the manifest.
+    /// Fails when the row groups cannot be read, when they are damaged, or when a row does not fit the manifest.
     pub fn read_groups(&self, file: &ShardFile, groups: &[usize]) -> Result<ShardRows> {
         let mut all = ShardRows::default();
         let config = &self.manifest.config;
@@ -162,7 +162,7 @@ impl DataSet {
     /// Reads the rows of one shard; checks its digest, its number of rows and every row.
     ///
     /// # Errors
-    /// If the shard cannot be read or does not match the manifest.
+    /// Fails if the shard cannot be read or does not match the manifest.
     ///
     /// # Panics
     /// If the shard does not exist.
@@ -176,8 +176,8 @@ impl DataSet {
     /// contents are compared during the download.
     ///
     /// # Errors
-    /// When the shard is missing, cannot be read or differs from the manifest; the error names the file, and for a
-    /// difference the found and the expected value.
+    /// Fails when the shard is missing, cannot be read or differs from the manifest; the error names the file, and for
+    /// a difference the found and the expected value.
     ///
     /// # Panics
     /// If the shard does not exist.

@@ -89,7 +89,7 @@ impl DocumentPasses {
     /// Appends the instances of one document of a bucket in a pass to `rows`, without masks.
     ///
     /// # Errors
-    /// If the documents cannot be read.
+    /// Fails if the documents cannot be read.
     ///
     /// # Panics
     /// If `index` is outside the bucket.

@@ -66,7 +66,7 @@ impl StoredRows {
     /// Returns a row with its masks.
     ///
     /// # Errors
-    /// If a shard cannot be read or does not match the manifest.
+    /// Fails if a shard cannot be read or does not match the manifest.
     ///
     /// # Panics
     /// If the row does not exist.
@@ -79,7 +79,7 @@ impl StoredRows {
     /// Returns a row as stored: with masks only if they are stored.
     ///
     /// # Errors
-    /// As [`StoredRows::row`].
+    /// Fails as [`StoredRows::row`] does.
     ///
     /// # Panics
     /// If the row does not exist.

@@ -97,7 +97,7 @@ impl fmt::Display for Verification {
 /// and recounts the rows if all files are good.
 ///
 /// # Errors
-/// Only if the manifest itself cannot be used; problems with other files are in the result.
+/// Fails only if the manifest itself cannot be used; problems with other files are in the result.
 pub fn verify(folder: &Path, deep: bool) -> Result<Verification> {
     verify_with(folder, deep, &mut |_| {})
 }
@@ -105,7 +105,7 @@ pub fn verify(folder: &Path, deep: bool) -> Result<Verification> {
 /// Runs [`verify`] and reports progress. Reads the shards on all threads of rayon's pool.
 ///
 /// # Errors
-/// As [`verify`].
+/// Fails as [`verify`] does.
 pub fn verify_with(
     folder: &Path,
     deep: bool,

@@ -30,7 +30,7 @@ const FILES: usize = 16;
 /// setting; otherwise `None`.
 ///
 /// # Errors
-/// As [`crate::build`] for the vocabulary and for the text that is checked.
+/// Fails as [`crate::build`] does for the vocabulary and for the text that is checked.
 pub fn casing_warning(config: &BuildConfig) -> Result<Option<String>> {
     let (vocabulary, settings) = tokenizer_of(config)?;
     if settings.do_lower_case && !settings.strips_accents() && config.strip_accents.is_none() {

@@ -76,7 +76,7 @@ impl LostMarks {
     /// letters is not looked at further, and its accents are not counted.
     ///
     /// # Errors
-    /// When a file cannot be read or has a faulty row.
+    /// Fails when a file cannot be read or has a faulty row.
     pub(crate) fn measure(files: &[PathBuf], reading: Reading<'_>, accents: bool) -> Result<Self> {
         let mut lost = Self::default();
         let rules = TextRules { reading, bad_lines: BadLines::Any, strict_rows: false };

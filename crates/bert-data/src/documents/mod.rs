@@ -279,8 +279,8 @@ impl DocumentsBuilder {
     /// Appends a sentence with at least one token.
     ///
     /// # Errors
-    /// When the corpus is on disk and cannot be written, or when a document has more tokens than 32 bits can count, in
-    /// reference mode, which cannot split it.
+    /// Fails when the corpus is on disk and cannot be written, or when a document has more tokens than 32 bits can
+    /// count, in reference mode, which cannot split it.
     pub(crate) fn push_sentence(&mut self, ids: &[u32]) -> Result<()> {
         self.packed.clear();
         self.documents.width.put(ids, &mut self.packed);
@@ -305,7 +305,7 @@ impl DocumentsBuilder {
     /// Ends the open document and returns its number of sentences; with 0, no document is added.
     ///
     /// # Errors
-    /// As [`DocumentsBuilder::push_sentence`].
+    /// Fails as [`DocumentsBuilder::push_sentence`] does.
     pub(crate) fn close_document(&mut self) -> Result<u64> {
         let counts = &mut self.documents.counts;
         let sentences = counts.sentences - self.closed.sentences;
@@ -332,7 +332,7 @@ impl DocumentsBuilder {
     /// Returns a corpus in memory. Sentences after the last closed document form a final document.
     ///
     /// # Errors
-    /// As [`DocumentsBuilder::push_sentence`].
+    /// Fails as [`DocumentsBuilder::push_sentence`] does.
     ///
     /// # Panics
     /// If the corpus is on disk.

@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 /// Rejects a share of held-out documents from which no instance can be made, before any shard is written.
 ///
 /// # Errors
-/// When the held-out documents are too few for a data set.
+/// Fails when the held-out documents are too few for a data set.
 pub(crate) fn check_held_out(config: &BuildConfig, read: &ReadReport, kept: u64) -> Result<()> {
     let Some(share) = config.hold_out.filter(|_| !config.held_out) else { return Ok(()) };
     let held_out = read.left_out_documents;
@@ -42,7 +42,8 @@ pub(crate) fn too_few(share: impl Display, held_out: u64, documents: u64) -> Err
 /// find the documents with the smallest draws.
 ///
 /// # Errors
-/// When an option is invalid, when the text cannot be read, or when more than half of the documents would be held out.
+/// Fails when an option is invalid, when the text cannot be read, or when more than half of the documents would be held
+/// out.
 pub(crate) fn with_limit(config: &BuildConfig) -> Result<Cow<'_, BuildConfig>> {
     let open = config.hold_out.and_then(|share| Some((share, share.open_number()?)));
     let Some((share, number)) = open else { return Ok(Cow::Borrowed(config)) };

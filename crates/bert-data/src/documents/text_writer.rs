@@ -14,7 +14,7 @@ use crate::error::Result;
 /// a sentence become blanks. Sentences and documents without text are left out.
 ///
 /// # Errors
-/// When the file cannot be written. It appears only when it is complete.
+/// Fails when the file cannot be written. It appears only when it is complete.
 pub fn write_documents<D, S>(path: &Path, documents: impl IntoIterator<Item = D>) -> Result<u64>
 where
     D: IntoIterator<Item = S>,

@@ -10,7 +10,7 @@ use crate::error::Result;
 /// Calls `see` with the plain text of each article of a dump, or of each document of WikiExtractor's output.
 ///
 /// # Errors
-/// The errors of [`InputReader::open`] and [`InputReader::next_block`].
+/// Returns the errors of [`InputReader::open`] and [`InputReader::next_block`].
 pub fn for_each_article(path: &Path, see: &mut dyn FnMut(&str)) -> Result<()> {
     let mut reader = InputReader::open(path, 0, TEXT_COLUMN)?;
     let rules = TextRules { reading: Reading::default(), bad_lines: BadLines::Any, strict_rows: false };

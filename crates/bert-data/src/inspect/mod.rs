@@ -38,7 +38,7 @@ pub struct Inspection {
 /// Reads a data folder: its manifest and the first `instances` rows.
 ///
 /// # Errors
-/// As [`DataSet::open`] and [`StoredRows::row`].
+/// Fails as [`DataSet::open`] and [`StoredRows::row`] do.
 pub fn inspect(folder: &Path, instances: usize) -> Result<Inspection> {
     let data = &DataSet::open(folder)?;
     let manifest = data.manifest();
@@ -106,7 +106,7 @@ impl fmt::Display for Inspection {
 /// Returns one row of a data folder as text, numbered across all shards.
 ///
 /// # Errors
-/// As [`DataSet::open`] and [`StoredRows::row`], and when the requested instance does not exist.
+/// Fails as [`DataSet::open`] and [`StoredRows::row`] do, and when the requested instance does not exist.
 pub fn inspect_instance(folder: &Path, index: u64) -> Result<String> {
     let data = &DataSet::open(folder)?;
     let manifest = data.manifest();

@@ -29,7 +29,7 @@ const CONTEXT: usize = 8;
 /// Returns the page of a data folder with its first `instances` instances.
 ///
 /// # Errors
-/// As [`crate::inspect()`].
+/// Fails as [`crate::inspect()`] does.
 pub fn page(folder: &Path, instances: usize) -> Result<String> {
     let data = &DataSet::open(folder)?;
     let manifest = data.manifest();

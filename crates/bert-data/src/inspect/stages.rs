@@ -107,7 +107,7 @@ impl StageRules<'_> {
     /// instances. Sentences without a token are left out.
     ///
     /// # Errors
-    /// When the text has more tokens than a corpus in memory may have.
+    /// Fails when the text has more tokens than a corpus in memory may have.
     pub fn stages(&self, text: &str, limit: usize) -> Result<Stages> {
         let (sentences, documents) = self.documents(text)?;
         let mut instances = Vec::new();

@@ -17,7 +17,7 @@ const MIN_TOKENS_PER_SHARD: u64 = 1 << 20;
 /// more texts.
 ///
 /// # Errors
-/// If a shard cannot be read or does not match the manifest.
+/// Fails if a shard cannot be read or does not match the manifest.
 pub fn for_each_text(data: &DataSet, max_tokens: u64, on_text: &mut dyn FnMut(&[u32]) -> bool) -> Result<()> {
     let manifest = data.manifest();
     let shards = manifest.shards.len();

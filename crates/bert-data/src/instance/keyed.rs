@@ -29,7 +29,7 @@ impl KeyedInstances {
     /// draws. Calls `emit` with each instance and the pair that it was made from.
     ///
     /// # Errors
-    /// The errors of `emit`.
+    /// Returns the errors of `emit`.
     pub(crate) fn generate(
         &mut self,
         documents: &Documents,

@@ -115,7 +115,7 @@ pub(crate) struct UncutPair {
 /// Draws all pairs of one document in one pass and hands each to `emit`, together with the source of draws.
 ///
 /// # Errors
-/// The errors of `emit`.
+/// Returns the errors of `emit`.
 pub(crate) fn draw_pairs<R: Random>(
     documents: &Documents,
     index: usize,
@@ -129,7 +129,7 @@ pub(crate) fn draw_pairs<R: Random>(
 /// Draws pairs as [`draw_pairs`] and also hands the segments before their truncation to `emit`.
 ///
 /// # Errors
-/// The errors of `emit`.
+/// Returns the errors of `emit`.
 pub(crate) fn draw_uncut_pairs<R: Random>(
     documents: &Documents,
     index: usize,

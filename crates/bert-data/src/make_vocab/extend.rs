@@ -71,7 +71,7 @@ pub struct ExtensionReport {
 /// [`train_vocabulary`](super::train_vocabulary).
 ///
 /// # Errors
-/// When `add` is 0 or an option is invalid, when a file cannot be read or is given twice, or when the text has no
+/// Fails when `add` is 0 or an option is invalid, when a file cannot be read or is given twice, or when the text has no
 /// tokens.
 pub fn extend_vocabulary(
     inputs: &[PathBuf],

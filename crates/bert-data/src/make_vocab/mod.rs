@@ -48,8 +48,8 @@ const COVERED: (u128, u128) = (9_999, 10_000);
 /// to compute its exact fraction of `[UNK]`.
 ///
 /// # Errors
-/// When an option is invalid, when a file cannot be read or is given twice, when the text has no tokens, or when the
-/// vocabulary has no room for the special tokens and the alphabet.
+/// Fails when an option is invalid, when a file cannot be read or is given twice, when the text has no tokens, or when
+/// the vocabulary has no room for the special tokens and the alphabet.
 pub fn train_vocabulary(
     inputs: &[PathBuf],
     config: &VocabConfig,
@@ -75,7 +75,7 @@ pub fn train_vocabulary(
 /// Returns the files of the inputs.
 ///
 /// # Errors
-/// When an input cannot be read, or a file is given twice.
+/// Fails when an input cannot be read, or a file is given twice.
 fn training_files(inputs: &[PathBuf], config: &VocabConfig) -> Result<Vec<PathBuf>> {
     let files = files_to_read(inputs, &config.text_column)?;
     if let Some(path) = first_duplicate(&files) {
@@ -133,7 +133,7 @@ impl TrainingText<'_> {
     /// Counts the words and characters of the text.
     ///
     /// # Errors
-    /// When a file cannot be read, or when the text has no tokens.
+    /// Fails when a file cannot be read, or when the text has no tokens.
     fn count_words(&self, progress: &mut dyn FnMut(u64, u64)) -> Result<(WordCounts, VocabReport)> {
         let config = self.config;
         let mut counts = WordCounts::default();
@@ -193,7 +193,7 @@ fn vocabulary_of(tokens: &[String]) -> Result<Vocabulary> {
 /// Trains on counted words; the order of the map does not matter.
 ///
 /// # Errors
-/// When the vocabulary has no room for the special tokens and the alphabet.
+/// Fails when the vocabulary has no room for the special tokens and the alphabet.
 pub fn train_on_words(words: HashMap<String, u64>, config: &VocabConfig) -> Result<TrainedVocabulary> {
     let mut counts = WordCounts::default();
     words.iter().for_each(|(word, &count)| counts.add_word(word, count));

@@ -25,7 +25,7 @@ use crate::shard::schema::{BATCH, HF_COLUMNS, row_schema};
 /// Reads a whole shard of any folder, with the columns of either kind, and checks its columns and rows.
 ///
 /// # Errors
-/// When the shard cannot be read, when it is damaged, or when its columns differ from the columns of a shard.
+/// Fails when the shard cannot be read, when it is damaged, or when its columns differ from the columns of a shard.
 pub fn read_shard(path: &Path) -> Result<ShardRows> {
     let file = ShardFile::open(path, open_file(path).map_err(Error::io("open", path))?)?;
     let second = file.metadata.schema().fields().get(1);

@@ -111,7 +111,7 @@ impl ShardRows {
     /// Checks that every row fits a model: ids inside the vocabulary, lengths within the limits.
     ///
     /// # Errors
-    /// When a row does not fit; the error names `path` and the first such row.
+    /// Fails when a row does not fit; the error names `path` and the first such row.
     pub fn check(
         &self,
         path: &Path,

@@ -13,7 +13,7 @@ impl FinetuneConfig {
     /// Returns the file of a split: the named one, or the one in `--data`.
     ///
     /// # Errors
-    /// When a named file does not exist; otherwise as [`find_split`].
+    /// Fails when a named file does not exist; otherwise as [`find_split`].
     pub(crate) fn find_split(&self, split: Split) -> Result<SplitFile, Error> {
         let table = self.data_table();
         let named = match split {
@@ -45,7 +45,7 @@ impl FinetuneConfig {
     /// Returns the columns of a table: `--columns`, or those with the usual names.
     ///
     /// # Errors
-    /// When the table cannot be read, or when it lacks the usual names; the error then names its columns.
+    /// Fails when the table cannot be read, or when it lacks the usual names; the error then names its columns.
     fn columns_of(&self, train: &Path) -> Result<Vec<String>, Error> {
         if !self.table.columns.is_empty() {
             return Ok(self.table.columns.clone());
@@ -68,7 +68,7 @@ impl FinetuneConfig {
     /// unchanged.
     ///
     /// # Errors
-    /// When a file of the table is invalid; the error names the line.
+    /// Fails when a file of the table is invalid; the error names the line.
     pub(crate) fn described(&self) -> Result<(Self, Vec<String>), Error> {
         if !self.is_table() {
             return Ok((self.clone(), Vec::new()));

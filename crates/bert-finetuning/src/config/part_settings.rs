@@ -17,7 +17,7 @@ impl FinetuneConfig {
     /// Returns the adapter with its defaults filled in, or `None` if the whole model or only the head is trained.
     ///
     /// # Errors
-    /// When a flag has an invalid value or conflicts with the others; the error names the flag.
+    /// Fails when a flag has an invalid value or conflicts with the others; the error names the flag.
     pub(crate) fn adapter_config(&self) -> Result<Option<AdapterConfig>, Error> {
         let adapters = &self.adapters;
         let lora = adapters.adapter == Some(AdapterKind::Lora);
@@ -26,11 +26,11 @@ impl FinetuneConfig {
             ("lora_alpha", !lora && adapters.lora_alpha.is_some()),
             ("merge_lora", !lora && adapters.merge_lora),
         ];
-        reject_first(&lora_flags, "works with `.adapter` lora only")?;
+        reject_first(&lora_flags, "works with `.adapter lora` only")?;
         check(
             adapters.adapter_reduction.is_none() || (adapters.adapter.is_some() && !lora),
             "adapter_reduction",
-            "works with `.adapter` pfeiffer, houlsby or parallel only",
+            "works with `.adapter pfeiffer`, houlsby or parallel only",
         )?;
         let Some(kind) = adapters.adapter else { return Ok(None) };
         check(
@@ -79,7 +79,7 @@ impl FinetuneConfig {
     /// for other tasks.
     ///
     /// # Errors
-    /// When a flag has an invalid value or belongs to another task; the error names the flag.
+    /// Fails when a flag has an invalid value or belongs to another task; the error names the flag.
     pub(crate) fn question_settings(&self) -> Result<Option<(WindowSettings, AnswerSettings)>, Error> {
         let spec = self.task.spec();
         let SquadArgs { doc_stride, max_query_length, n_best_size, max_answer_length, .. } = self.squad;
@@ -92,12 +92,12 @@ impl FinetuneConfig {
                 ("max_answer_length", max_answer_length.is_some()),
                 ("null_score_diff_threshold", threshold.is_some()),
             ];
-            return reject_first(&given, "works with `.task` squad and squad2 only").map(|()| None);
+            return reject_first(&given, "works with `.task squad` and squad2 only").map(|()| None);
         };
         check(
             version_2 || threshold.is_none(),
             "null_score_diff_threshold",
-            "works with `.task` squad2 only: in squad every question has an answer",
+            "works with `.task squad2` only: in squad every question has an answer",
         )?;
         if let Some((flag, reason)) = self.squad.wrong_value() {
             return Err(Error::option(flag, reason));
@@ -124,14 +124,14 @@ impl FinetuneConfig {
             ("labels", !is_table && !table.labels.is_empty()),
             ("regression", !is_table && table.regression),
         ];
-        reject_first(&table_flags, "works with `.task` table only")?;
+        reject_first(&table_flags, "works with `.task table` only")?;
         let has_official_files = self.gives_labels() && !is_table;
         let files = [
             ("train_file", has_official_files && self.train_file.is_some()),
             ("dev_file", has_official_files && self.dev_file.is_some()),
             ("test_file", has_official_files && self.test_file.is_some()),
         ];
-        reject_first(&files, "works with `.task` table, squad, squad2, conll and swag only")?;
+        reject_first(&files, "works with `.task table`, squad, squad2, conll and swag only")?;
         check(
             self.test_file.is_none() || is_table || self.task.spec().has_labels(Split::Test),
             "test_file",

@@ -36,7 +36,7 @@ impl FinetuneConfig {
     /// cell by cell.
     ///
     /// # Errors
-    /// When the value of an option is invalid; the error names the flag.
+    /// Fails when the value of an option is invalid; the error names the flag.
     pub fn resolve(&self) -> Result<Resolved, Error> {
         self.resolve_with(&TuningDefaults::published(self), None)
     }
@@ -88,7 +88,7 @@ impl FinetuneConfig {
         check(
             self.patience.is_none() || self.select == Selection::Best,
             "patience",
-            "needs `.select` best: `.select` last scores only the last epoch",
+            "needs `.select best`: `.select last` scores only the last epoch",
         )?;
         check(self.feature_head().is_none() || self.gives_labels(), "head", NEEDS_LABELS)?;
         let decay = self.layer_decay.unwrap_or(1.0);

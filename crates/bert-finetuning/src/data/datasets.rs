@@ -99,8 +99,8 @@ impl<'a, S> Sets<'a, S> {
     /// of each part to a set.
     ///
     /// # Errors
-    /// When the options hold out all examples or none, when a set is part of the training file, or when test is part of
-    /// dev.
+    /// Fails when the options hold out all examples or none, when a set is part of the training file, or when test is
+    /// part of dev.
     pub(crate) fn new<T: Texts>(
         setup: Setup<'a>,
         train: Vec<T>,

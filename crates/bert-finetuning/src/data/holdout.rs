@@ -49,7 +49,7 @@ pub(crate) struct DividedExamples<T> {
 /// Divides the examples of the training file into examples to train on and held-out examples.
 ///
 /// # Errors
-/// When a part would be empty.
+/// Fails when a part would be empty.
 pub(crate) fn divide<T: Texts>(
     config: &FinetuneConfig,
     examples: Vec<T>,
@@ -87,7 +87,7 @@ const DEV_SHARE: f64 = 0.2;
 /// `--subset-seed` alone.
 ///
 /// # Errors
-/// When dev would be empty.
+/// Fails when dev would be empty.
 pub(crate) fn divide_table<T: Texts>(
     config: &FinetuneConfig,
     examples: Vec<T>,

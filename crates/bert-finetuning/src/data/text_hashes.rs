@@ -190,7 +190,7 @@ impl SharedTexts {
     /// Rejects a part of the other set, unless the user allows it.
     ///
     /// # Errors
-    /// When the part is in the other set and `allow_overlap` is false; the error names both.
+    /// Fails when the part is in the other set and `allow_overlap` is false; the error names both.
     pub(crate) fn check(&self, allow_overlap: bool) -> Result<(), Error> {
         let Self { part, compared_with, examples, equal, is_part, .. } = self;
         if !is_part || allow_overlap {

@@ -24,7 +24,7 @@ impl CardOptions {
     /// Checks that both have the form of an identifier.
     ///
     /// # Errors
-    /// When one of them has another form; the error names the flag.
+    /// Fails when one of them has another form; the error names the flag.
     pub fn check(&self) -> Result<(), Error> {
         for (flag, value) in [("language", &self.language), ("license", &self.license)] {
             let valid = |text: &str| {

@@ -41,7 +41,7 @@ impl<'a, M> Classification<'a, M> {
     /// Reads the task's files.
     ///
     /// # Errors
-    /// When a file is missing or invalid; the error names the line.
+    /// Fails when a file is missing or invalid; the error names the line.
     pub(crate) fn read(setup: Setup<'a>) -> Result<Self, Error> {
         let task = &setup.config.task;
         let read = |path: &Path, labels, _| read_examples(task, path, labels);
@@ -51,7 +51,7 @@ impl<'a, M> Classification<'a, M> {
     /// Takes examples in memory, or reads the task's files.
     ///
     /// # Errors
-    /// As [`Sets::new`] for examples in memory, else as [`Self::read`].
+    /// Fails as [`Sets::new`] does for examples in memory, else as [`Self::read`].
     pub(crate) fn open(setup: Setup<'a>, rows: Option<RowExamples>) -> Result<Self, Error> {
         let Some(RowExamples { train, dev }) = rows else { return Self::read(setup) };
         let set = |examples| LabelledExamples::new(examples, setup);
@@ -68,7 +68,7 @@ impl<'a, M> Classification<'a, M> {
     /// Adds the texts that the scored sets share with other tasks, with remarks on them.
     ///
     /// # Errors
-    /// When a scored set is part of another set.
+    /// Fails when a scored set is part of another set.
     pub(crate) fn add_shared_texts(&mut self, shared: Vec<SharedTexts>) -> Result<(), Error> {
         shared.iter().try_for_each(|shared| shared.check(self.sets.setup.config.allow_overlap))?;
         self.sets.notes.extend(shared.iter().filter_map(SharedTexts::warning));

@@ -36,7 +36,7 @@ impl<'a> QuestionAnswering<'a> {
     /// Reads the task's files.
     ///
     /// # Errors
-    /// When a file is missing or invalid, or when a question has no answer in version 1.1.
+    /// Fails when a file is missing or invalid, or when a question has no answer in version 1.1.
     pub(crate) fn read(setup: Setup<'a>) -> Result<Self, Error> {
         let version_2 = setup.config.task.spec().kind == Kind::Spans { version_2: true };
         let (windows, answers) = setup.config.question_settings()?.expect("a task of questions");
@@ -45,7 +45,7 @@ impl<'a> QuestionAnswering<'a> {
             let file = read_questions(path, QuestionRules { labels, skip_misplaced })?;
             match file.examples.iter().find(|question| question.is_impossible && !version_2) {
                 Some(Question { id, .. }) => Err(Error::data(format!(
-                    "question {id} has no answer in its text: this is SQuAD 2.0, use `.task` squad2"
+                    "question {id} has no answer in its text: this is SQuAD 2.0, use `.task squad2`"
                 ))
                 .at(path)),
                 None => Ok(file),

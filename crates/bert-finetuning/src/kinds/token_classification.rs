@@ -37,7 +37,8 @@ impl<'a> TokenClassification<'a> {
     /// Reads the task's files.
     ///
     /// # Errors
-    /// When a file is missing or invalid, or when a tag does not occur in the training file; the error names the line.
+    /// Fails when a file is missing or invalid, or when a tag does not occur in the training file; the error names the
+    /// line.
     pub(crate) fn read(setup: Setup<'a>) -> Result<Self, Error> {
         let mut names = Vec::new();
         let read = |path: &Path, labels, purpose| {

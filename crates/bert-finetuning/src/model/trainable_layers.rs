@@ -29,7 +29,7 @@ impl FinetuneConfig {
     /// Returns the model with gradients enabled for the trained layers only.
     ///
     /// # Errors
-    /// When the model has too few layers.
+    /// Fails when the model has too few layers.
     pub(crate) fn with_trained_layers<M: Architecture>(&self, model: M, layers: usize) -> Result<M, Error> {
         if self.freeze_encoder {
             // A graph without a backward pass would never be freed.

@@ -33,7 +33,7 @@ impl MultitaskConfig {
     /// Rejects options that do not support several tasks.
     ///
     /// # Errors
-    /// When an option is invalid or does not support several tasks; the error names the flag.
+    /// Fails when an option is invalid or does not support several tasks; the error names the flag.
     pub fn check(&self) -> Result<(), Error> {
         check(self.temperature.is_finite() && self.temperature >= 1.0, "temperature", "must be at least 1")?;
         for (at, config) in self.tasks.iter().enumerate() {

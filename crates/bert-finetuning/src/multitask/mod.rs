@@ -75,7 +75,7 @@ impl fmt::Display for MultitaskReport {
 /// `resume`, continues a stopped or killed training there.
 ///
 /// # Errors
-/// When an option does not support several tasks; otherwise as [`finetune`](crate::finetune::finetune).
+/// Fails when an option does not support several tasks; otherwise as [`finetune`](crate::finetune::finetune).
 pub fn multitask(
     config: &MultitaskConfig,
     resume: Resume,

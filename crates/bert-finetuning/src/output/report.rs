@@ -77,7 +77,7 @@ impl FinetuneReport {
     /// Reads the report in the output folder of a fine-tuning.
     ///
     /// # Errors
-    /// When the folder has no report, or when the report cannot be read.
+    /// Fails when the folder has no report, or when the report cannot be read.
     pub fn read(folder: &Path) -> Result<Self, Error> {
         let path = folder.join("report.json");
         if !exists(&path)? {

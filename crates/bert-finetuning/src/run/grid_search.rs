@@ -40,7 +40,7 @@ impl<'a, T: FinetuneTask> CellRuns<'a, T> {
     /// Returns the best run's model.
     ///
     /// # Errors
-    /// When an earlier process saved it and it is missing now.
+    /// Fails when an earlier process saved it and it is missing now.
     pub(crate) fn model(&self, output: &Path) -> Result<&T::Model, Error> {
         let best = &self.finished[self.best];
         best.model.as_ref().ok_or_else(|| missing_model(output, best.report.seed))
@@ -49,7 +49,7 @@ impl<'a, T: FinetuneTask> CellRuns<'a, T> {
     /// Returns the model of any run, which is read from the saved runs unless it is in memory (`--keep-seeds`).
     ///
     /// # Errors
-    /// As [`Self::model`]; when the file of the model cannot be read.
+    /// Fails as [`Self::model`] does; when the file of the model cannot be read.
     pub(crate) fn model_of<'r>(
         &self,
         run: &'r FinishedRun<T>,
@@ -178,8 +178,8 @@ impl<T: FinetuneTask> GridSearch<'_, T> {
     /// Trains `model` from the seed of `saved` with the cell's settings, or continues from `saved`, and scores it.
     ///
     /// # Errors
-    /// When the loss or gradient is not finite, when a file cannot be read or written, or when a stop is requested;
-    /// before a stop, a checkpoint is written.
+    /// Fails when the loss or gradient is not finite, when a file cannot be read or written, or when a stop is
+    /// requested; before a stop, a checkpoint is written.
     fn train_seed(
         &self,
         number: usize,

@@ -93,7 +93,7 @@ struct FinishedRunFile<A> {
 /// Returns the identity of the unfinished fine-tuning in an output folder; `None` if there is none.
 ///
 /// # Errors
-/// When its file is damaged.
+/// Fails when its file is damaged.
 pub(crate) fn saved_identity(output: &Path) -> Result<Option<Value>, Error> {
     let folder = output.join(FOLDER);
     Ok(if exists(&folder.join(RUN))? { Some(saved(&folder, RUN)?["identity"].take()) } else { None })
@@ -115,7 +115,8 @@ impl<'a> SavedRuns<'a> {
     /// Opens the saved runs in a locked output folder. With `resume`, existing runs are kept.
     ///
     /// # Errors
-    /// When the existing runs have another identity, or, without `resume`, when a run has finished or has a checkpoint.
+    /// Fails when the existing runs have another identity, or, without `resume`, when a run has finished or has a
+    /// checkpoint.
     pub(crate) fn open(
         output: StagedFolder<'a>,
         resume: bool,
@@ -146,7 +147,7 @@ impl<'a> SavedRuns<'a> {
     /// Returns whether an output folder has saved runs with this identity.
     ///
     /// # Errors
-    /// When the saved runs have another identity.
+    /// Fails when the saved runs have another identity.
     pub(crate) fn are_of(
         output: &StagedFolder<'_>,
         identity: &Value,
@@ -219,7 +220,7 @@ impl<M> RestoredState<M> {
     /// Returns the best model without autodiff, if the checkpoint has one; `shape` is a model with the same shapes.
     ///
     /// # Errors
-    /// When its file cannot be read.
+    /// Fails when its file cannot be read.
     pub(crate) fn best_model<B: Architecture>(&self, shape: B) -> Result<Option<B>, Error> {
         let Some(folder) = &self.folder else { return Ok(None) };
         let tensors = read_safetensors(&folder.join(BEST))?;
@@ -261,7 +262,7 @@ impl SavedRun<'_> {
     /// Writes a checkpoint if one is due at the end of an epoch or was requested, and stops if that was requested.
     ///
     /// # Errors
-    /// When a stop is requested; otherwise as [`CheckpointFolder::write`].
+    /// Fails when a stop is requested; otherwise as [`CheckpointFolder::write`].
     pub(crate) fn pause<M: Module, B: Module>(
         &mut self,
         stop: &StopFlag,
@@ -343,7 +344,7 @@ impl SavedRun<'_> {
     /// Returns the saved model of a finished run, if there is one; `shape` is a model without autodiff.
     ///
     /// # Errors
-    /// When its file cannot be read.
+    /// Fails when its file cannot be read.
     pub(crate) fn model<M: Architecture>(&self, shape: M) -> Result<Option<M>, Error> {
         if !self.folder.has(BEST)? {
             return Ok(None);

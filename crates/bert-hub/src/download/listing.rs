@@ -21,7 +21,7 @@ const SHOWN: usize = 10;
 /// that begins with a dot are left out, unless a part of the name does.
 ///
 /// # Errors
-/// When the pattern is invalid, when no file has the name or matches it, or when a request fails.
+/// Fails when the pattern is invalid, when no file has the name or matches it, or when a request fails.
 pub(super) fn files_of_name(
     client: &Client<'_>,
     name: &Name,

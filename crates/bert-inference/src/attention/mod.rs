@@ -82,8 +82,9 @@ impl Attention {
     /// [`crate::model_dir::model_folder::resolve_tuned_folder`]) for a text or pair.
     ///
     /// # Errors
-    /// When the model lacks a layer or a head, when an encoder is given for a model that has one, when the text is a
-    /// pair and the model has one segment, or when the folder cannot be read or its vocabulary does not fit its model.
+    /// Fails when the model lacks a layer or a head, when an encoder is given for a model that has one, when the text
+    /// is a pair and the model has one segment, or when the folder cannot be read or its vocabulary does not fit its
+    /// model.
     pub fn from_model<'a>(
         folder: &Path,
         text: impl Into<InputText<'a>>,

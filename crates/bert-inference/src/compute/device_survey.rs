@@ -32,7 +32,7 @@ impl DeviceInfo {
     /// Opens and measures a device.
     ///
     /// # Errors
-    /// As [`DeviceName::open`].
+    /// Fails as [`DeviceName::open`] does.
     pub fn measure(device: DeviceName) -> Result<Self, Error> {
         let opened = device.open()?;
         let bf16 = if device.is_cpu() {

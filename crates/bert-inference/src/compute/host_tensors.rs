@@ -26,7 +26,7 @@ pub fn float_vector(values: Vec<f32>, device: &Device) -> Tensor<1> {
 /// Returns the elements of a tensor in row-major order.
 ///
 /// # Errors
-/// When the device failed to compute them.
+/// Fails when the device failed to compute them.
 pub fn read<const D: usize>(tensor: Tensor<D>) -> Result<Vec<f32>, Error> {
     let data = tensor
         .try_into_data_as::<f32>()

@@ -55,7 +55,7 @@ impl PrecisionChoice {
     /// Rejects bf16 where it cannot be faster than f32.
     ///
     /// # Errors
-    /// When bf16 cannot be faster than f32; the error names the flag. When the device cannot be opened.
+    /// Fails when bf16 cannot be faster than f32; the error names the flag. When the device cannot be opened.
     pub fn check(self, device: DeviceName, kernels: KernelChoice) -> Result<(), Error> {
         let available = match (self, device) {
             (Self::Bf16, DeviceName::Wgpu(_)) => has_bf16(&device.open()?),
@@ -98,7 +98,7 @@ fn slower(times: ProductTimes) -> Option<String> {
     let ratio = times.bf16.as_secs_f64() / times.f32.as_secs_f64();
     (ratio >= 1.1).then(|| {
         format!(
-            "bf16 products take {ratio:.1} times as long as f32 products on this processor; `.precision` f32 is faster"
+            "bf16 products take {ratio:.1} times as long as f32 products on this processor; `.precision f32` is faster"
         )
     })
 }
@@ -111,9 +111,9 @@ fn refusal(
 ) -> Option<&'static str> {
     match (precision, device, kernels) {
         (PrecisionChoice::F32, ..) | (_, DeviceName::Cuda(_), _) => None,
-        (_, DeviceName::Ndarray, _) => Some("the ndarray backend has no bf16; use `.device` flex, or f32"),
+        (_, DeviceName::Ndarray, _) => Some("the ndarray backend has no bf16; use `.device flex`, or f32"),
         (_, DeviceName::Flex, KernelChoice::Plain) => {
-            Some("burn's operations have no fast bf16 on a CPU; use `.kernels` fused, or f32")
+            Some("burn's operations have no fast bf16 on a CPU; use `.kernels fused`, or f32")
         }
         (_, DeviceName::Wgpu(_) | DeviceName::Auto, _) => (!available).then_some(
             "this device has no bf16, or the kernels of this build have none: build with --features vulkan or metal, or \
@@ -154,7 +154,7 @@ mod tests {
         }
         for (f32, bf16, message) in [(1000, 1100, "take 1.1 times"), (430, 840, "take 2.0 times")] {
             let text = times(f32, bf16).expect("a warning");
-            assert!(text.contains(message) && text.contains("`.precision` f32 is faster"), "{text}");
+            assert!(text.contains(message) && text.contains("`.precision f32` is faster"), "{text}");
         }
         let model = BertConfig::preset(bert_model::Preset::Tiny, 100);
         // Nothing is timed unless bf16 was requested and our kernels are used.
@@ -168,8 +168,8 @@ mod tests {
         let refused = |device, kernels, instructions| refusal(Bf16, device, kernels, instructions);
         assert_eq!(refused(Flex, Fused, true), None);
         assert!(refused(Flex, Fused, false).unwrap().contains("AVX-512 BF16"));
-        assert!(refused(Flex, Plain, true).unwrap().contains("`.kernels` fused"));
-        assert!(refused(Ndarray, Fused, true).unwrap().contains("`.device` flex"));
+        assert!(refused(Flex, Plain, true).unwrap().contains("`.kernels fused`"));
+        assert!(refused(Ndarray, Fused, true).unwrap().contains("`.device flex`"));
         assert_eq!(refused(Wgpu(0), Fused, true), None);
         assert!(refused(Wgpu(0), Fused, false).unwrap().contains("--features vulkan"));
         for kernels in [Fused, Plain] {

@@ -37,7 +37,7 @@ impl StopFlag {
     /// Fails if a stop was requested.
     ///
     /// # Errors
-    /// When a stop was requested; the error has the class [`Class::Stopped`].
+    /// Fails when a stop was requested; the error has the class [`Class::Stopped`].
     pub fn check(&self) -> Result<(), Error> {
         let stopped = |signal| Error::new(Class::Stopped(signal), format!("stopped by signal {signal}"));
         self.requested().map_or(Ok(()), |signal| Err(stopped(signal)))

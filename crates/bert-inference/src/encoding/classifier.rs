@@ -94,7 +94,7 @@ pub fn decide(rows: &[Vec<f32>], kind: Kind) -> Vec<Label> {
 /// Returns the class probabilities of every example in order, or the score for a regression.
 ///
 /// # Errors
-/// When a stop is requested before the last batch, or when the device fails.
+/// Fails when a stop is requested before the last batch, or when the device fails.
 pub fn predict<M: ClassifierModel>(
     model: &M,
     features: &Features,

@@ -35,7 +35,7 @@ impl ModelTokenizer {
     /// If they do not specify the casing, text is lower-cased unless the vocabulary has words with upper-case letters.
     ///
     /// # Errors
-    /// When the files cannot be read, or describe a tokenizer other than BERT's.
+    /// Fails when the files cannot be read, or describe a tokenizer other than BERT's.
     pub(crate) fn open(folder: &Path) -> Result<Self, Error> {
         Ok(Self::from_files(TokenizerFiles::read(folder)?, PartialSettings::default()))
     }
@@ -43,7 +43,7 @@ impl ModelTokenizer {
     /// Opens a tokenizer like [`ModelTokenizer::open`]; returns `None` for a folder without a tokenizer.
     ///
     /// # Errors
-    /// Same as [`ModelTokenizer::open`].
+    /// Fails as [`ModelTokenizer::open`] does.
     pub(crate) fn find(folder: &Path) -> Result<Option<Self>, Error> {
         Self::find_with(folder, PartialSettings::default())
     }
@@ -51,7 +51,7 @@ impl ModelTokenizer {
     /// Opens a tokenizer like [`Self::from_vocabulary`]; returns `None` for a folder without a tokenizer.
     ///
     /// # Errors
-    /// Same as [`Self::from_vocabulary`].
+    /// Fails as [`Self::from_vocabulary`] does.
     pub fn find_with(folder: &Path, stated: PartialSettings) -> Result<Option<Self>, Error> {
         Ok(TokenizerFiles::find(folder)?.map(|files| Self::from_files(files, stated)))
     }
@@ -60,7 +60,7 @@ impl ModelTokenizer {
     /// unspecified are determined from the folder's files and the vocabulary.
     ///
     /// # Errors
-    /// When the files cannot be read, or describe a tokenizer other than BERT's.
+    /// Fails when the files cannot be read, or describe a tokenizer other than BERT's.
     pub fn from_vocabulary(path: &Path, stated: PartialSettings) -> Result<Self, Error> {
         Ok(Self::from_files(TokenizerFiles::read(path)?, stated))
     }
@@ -91,8 +91,8 @@ impl ModelTokenizer {
     /// the vocabulary's. A `pad_token_id` of 0 passes: it is also the default of `transformers`, and padding is masked.
     ///
     /// # Errors
-    /// When the model lacks embeddings of some tokens, or when its configuration has other ids of special tokens; the
-    /// error lists the differences.
+    /// Fails when the model lacks embeddings of some tokens, or when its configuration has other ids of special tokens;
+    /// the error lists the differences.
     pub fn check_fits(&self, model: &BertConfig) -> Result<(), Error> {
         let known = model.vocab_size;
         let size = self.vocabulary.len();
@@ -138,7 +138,7 @@ impl ModelTokenizer {
 /// Checks that a model has a second segment if inputs are pairs of texts.
 ///
 /// # Errors
-/// When the inputs are pairs and the model has one segment.
+/// Fails when the inputs are pairs and the model has one segment.
 pub fn check_segments(model: &BertConfig, has_pairs: bool) -> Result<(), Error> {
     if has_pairs && model.type_vocab_size < 2 {
         let difference = "the model has one segment (type_vocab_size 1), but pairs of texts need two";

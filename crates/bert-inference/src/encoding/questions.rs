@@ -66,7 +66,7 @@ impl EncodedQuestions {
     /// Returns the answer to every question; `questions` must be the ones that were tokenized.
     ///
     /// # Errors
-    /// When a stop is requested before the last batch, or when the device fails.
+    /// Fails when a stop is requested before the last batch, or when the device fails.
     pub fn answers(
         &self,
         questions: &[Question],

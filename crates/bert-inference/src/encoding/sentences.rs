@@ -96,7 +96,7 @@ impl EncodedSentences {
     /// Returns the most probable tag of every word in every sentence, named as in the model's outputs.
     ///
     /// # Errors
-    /// When a stop is requested before the last batch, or when the device fails.
+    /// Fails when a stop is requested before the last batch, or when the device fails.
     pub fn tags(
         &self,
         sentences: &[Sentence],

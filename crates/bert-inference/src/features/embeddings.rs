@@ -55,7 +55,7 @@ impl Embeddings {
     /// Returns the word embeddings of all tokens of the vocabulary of a model folder.
     ///
     /// # Errors
-    /// When the folder cannot be read.
+    /// Fails when the folder cannot be read.
     pub fn from_vocabulary(folder: &Path) -> Result<Self, Error> {
         let options = ModelOptions::default();
         let LoadedModel { model, files } = load_encoder(folder, options, &options.device.open()?)?;
@@ -90,7 +90,7 @@ impl Embeddings {
     /// Returns the pooled hidden states of every text that has a word. The label is the text.
     ///
     /// # Errors
-    /// As [`Extractor::each_line`].
+    /// Fails as [`Extractor::each_line`] does.
     ///
     /// # Panics
     /// For an extractor without pooling.
@@ -166,7 +166,7 @@ impl Embeddings {
     /// Writes the vectors in the format of TensorBoard's projector: one line of tab-separated numbers for each.
     ///
     /// # Errors
-    /// When the vectors cannot be written.
+    /// Fails when the vectors cannot be written.
     pub fn write_vectors(&self, out: &mut dyn Write) -> std::io::Result<()> {
         self.vectors.chunks(self.dimensions).try_for_each(|row| {
             let numbers: Vec<String> = row.iter().map(f32::to_string).collect();
@@ -177,7 +177,7 @@ impl Embeddings {
     /// Writes the labels, one in a line, for TensorBoard's projector.
     ///
     /// # Errors
-    /// When the labels cannot be written.
+    /// Fails when the labels cannot be written.
     pub fn write_labels(&self, out: &mut dyn Write) -> std::io::Result<()> {
         self.labels.iter().try_for_each(|label| writeln!(out, "{}", label.replace(['\t', '\n'], " ")))
     }

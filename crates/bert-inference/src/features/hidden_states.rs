@@ -92,8 +92,8 @@ impl Extractor {
     /// reference's 128.
     ///
     /// # Errors
-    /// When the folder cannot be read, when an encoder is given for a model that has one, or when the model has fewer
-    /// positions than `options` asks for.
+    /// Fails when the folder cannot be read, when an encoder is given for a model that has one, or when the model has
+    /// fewer positions than `options` asks for.
     pub fn open(folder: &Path, options: ModelOptions<'_>) -> Result<Self, Error> {
         let device = options.device.open()?;
         let LoadedModel { model, files } = load_encoder(folder, options, &device)?;
@@ -107,7 +107,7 @@ impl Extractor {
     /// a smaller model.
     ///
     /// # Errors
-    /// When the model lacks a layer.
+    /// Fails when the model lacks a layer.
     pub fn with_layers(self, layers: &[i32]) -> Result<Self, Error> {
         let count = self.config.num_hidden_layers as i32;
         let last: Vec<i32> = (1..=count.min(DEFAULT_LAYERS)).map(|layer| -layer).collect();
@@ -134,7 +134,7 @@ impl Extractor {
     /// Returns one vector per text and layer as the folder of a model of sentences requires.
     ///
     /// # Errors
-    /// When the folder names no way of pooling, or has modules or a prompt that cannot be computed.
+    /// Fails when the folder names no way of pooling, or has modules or a prompt that cannot be computed.
     pub fn with_own_pooling(self) -> Result<Self, Error> {
         let pooling = self.description.pooling_of_texts()?;
         let normalize = self.description.normalize;
@@ -144,7 +144,7 @@ impl Extractor {
     /// Returns one vector per text and layer: as the folder of a model of sentences requires, the mean for other models.
     ///
     /// # Errors
-    /// When the folder has modules or a prompt that cannot be computed.
+    /// Fails when the folder has modules or a prompt that cannot be computed.
     pub fn with_sentence_pooling(self) -> Result<Self, Error> {
         let is_stated = self.description.pooling.is_some() || !self.description.other_modules.is_empty();
         if is_stated { self.with_own_pooling() } else { Ok(self.with_pooling(Pooling::Mean)) }
@@ -158,8 +158,8 @@ impl Extractor {
     /// Passes the features of every text of a source to `each`, in order and in windows. Returns the counts of the texts that were cut.
     ///
     /// # Errors
-    /// When the input is invalid; the error names the line. When a text is a pair and the model has one segment, when
-    /// the device fails, or when `each` fails.
+    /// Fails when the input is invalid; the error names the line. When a text is a pair and the model has one segment,
+    /// when the device fails, or when `each` fails.
     pub fn each_line<E: From<Error>>(
         &self,
         lines: &dyn TextSource,
@@ -177,7 +177,7 @@ impl Extractor {
     /// texts at a time.
     ///
     /// # Errors
-    /// When a text is a pair and the model has one segment, or when the device fails.
+    /// Fails when a text is a pair and the model has one segment, or when the device fails.
     pub fn encode<'a, T: Into<InputText<'a>> + Copy>(&self, texts: &[T]) -> Result<Vec<LineFeatures>, Error> {
         let example = |(index, &text): (usize, &T)| {
             let InputText { first, second } = text.into();
@@ -261,7 +261,7 @@ struct PooledLine {
 /// a line is `{"linex_index": 0, "layers": [{"index": -1, "values": [...]}, ...]}`.
 ///
 /// # Errors
-/// As [`Extractor::each_line`], or when the results cannot be written.
+/// Fails as [`Extractor::each_line`] does, or when the results cannot be written.
 pub fn write_json_lines(
     extractor: &Extractor,
     lines: &dyn TextSource,

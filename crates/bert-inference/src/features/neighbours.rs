@@ -54,7 +54,7 @@ impl NeighbourSearch {
     /// Searches among the whole words of the vocabulary of a model folder, by their word embeddings.
     ///
     /// # Errors
-    /// When the folder cannot be read.
+    /// Fails when the folder cannot be read.
     pub fn among_words(folder: &Path) -> Result<Self, Error> {
         let tokenizer = ModelFiles::open(folder)?.tokenizer;
         let table = Embeddings::from_vocabulary(folder)?;
@@ -65,7 +65,7 @@ impl NeighbourSearch {
     /// Searches among texts, by the pooled hidden states of the last layer: pooled as the folder of a model of sentences states, else their mean.
     ///
     /// # Errors
-    /// When the folder or the input cannot be read, or no line has a word.
+    /// Fails when the folder or the input cannot be read, or no line has a word.
     pub fn among_texts(
         folder: &Path,
         texts: &dyn TextSource,
@@ -83,7 +83,7 @@ impl NeighbourSearch {
     /// Returns the `count` candidates nearest to a query. A word is not its own neighbour.
     ///
     /// # Errors
-    /// When the pieces of the vocabulary cannot spell the query, or when the device fails.
+    /// Fails when the pieces of the vocabulary cannot spell the query, or when the device fails.
     pub fn nearest(&self, query: &str, count: usize) -> Result<Neighbours, Error> {
         let Query { vector, pieces, own } = self.encode(query)?;
         let label = |at: usize| &self.candidates.labels[at];

@@ -27,7 +27,7 @@ pub fn hub_name(path: &Path) -> Option<ModelName> {
 /// same weights at any time and on any computer. Other paths are returned as they are.
 ///
 /// # Errors
-/// When the model is neither in the cache nor can be downloaded.
+/// Fails when the model is neither in the cache nor can be downloaded.
 pub fn pinned(path: &Path, on_event: &mut dyn FnMut(Event)) -> Result<PathBuf, Error> {
     match hub_name(path) {
         Some(name) => Ok(Hub::from_environment()?.model(&name, on_event)?.name.to_string().into()),

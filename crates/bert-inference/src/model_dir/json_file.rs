@@ -18,7 +18,7 @@ pub fn read_json(path: &Path) -> Result<Value, Error> {
 /// Reads a record from a JSON file.
 ///
 /// # Errors
-/// When the file cannot be read, or when it is damaged; the error then names the field.
+/// Fails when the file cannot be read, or when it is damaged; the error then names the field.
 pub fn read_record<T: DeserializeOwned>(path: &Path) -> Result<T, Error> {
     serde_json::from_value(read_json(path)?).map_err(|error| damaged(path, error))
 }
@@ -32,7 +32,7 @@ pub(crate) fn write_line(out: &mut dyn Write, line: &impl Serialize) -> Result<(
 /// Returns whether a path exists. Links are followed.
 ///
 /// # Errors
-/// When the system returns another error than "not found", such as a missing permission or a loop of links.
+/// Fails when the system returns another error than "not found", such as a missing permission or a loop of links.
 pub fn exists(path: &Path) -> Result<bool, Error> {
     match std::fs::metadata(path) {
         Ok(_) => Ok(true),

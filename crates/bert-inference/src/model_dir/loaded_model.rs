@@ -57,8 +57,8 @@ impl<M: Architecture> LoadedModel<M> {
 /// random. The maximum length of `options` is not read.
 ///
 /// # Errors
-/// As [`ModelFiles::open`]; when the weights cannot be read or do not match the configuration, or when an encoder is
-/// given for a model that has one.
+/// Fails as [`ModelFiles::open`] does; when the weights cannot be read or do not match the configuration, or when an
+/// encoder is given for a model that has one.
 pub fn load_encoder(
     folder: &Path,
     options: ModelOptions<'_>,
@@ -84,7 +84,7 @@ pub(crate) fn no_layer(layer: i32, count: i32) -> Error {
 /// has one output for each choice.
 ///
 /// # Errors
-/// When the configuration states another number than the default; `transformers` does not load such a folder.
+/// Fails when the configuration states another number than the default; `transformers` does not load such a folder.
 pub fn with_outputs(folder: &Path, config: BertConfig, tensors: &NamedTensors) -> Result<BertConfig, Error> {
     let heads = ["classifier.weight", "head.classifier.weight", "qa_outputs.weight"];
     let outputs = heads.iter().find_map(|name| tensors.get(*name)?.0.first().copied());
@@ -124,7 +124,7 @@ impl<M: Architecture> FinetunedModel<M> {
     /// decides the length.
     ///
     /// # Errors
-    /// When the folder cannot be read, or the model has fewer positions than `options` asks for.
+    /// Fails when the folder cannot be read, or the model has fewer positions than `options` asks for.
     pub(crate) fn open(
         folder: &Path,
         options: ModelOptions<'_>,
@@ -166,7 +166,7 @@ pub(crate) fn check_encoder(folder: &Path, encoder: Option<&Path>) -> Result<(),
 /// Loads the model of an adapter's folder; the encoder is `encoder`, else the one that the folder names.
 ///
 /// # Errors
-/// When the encoder is missing, when one of the two folders cannot be read, or when they do not fit.
+/// Fails when the encoder is missing, when one of the two folders cannot be read, or when they do not fit.
 pub(crate) fn load_adapted(
     folder: &Path,
     encoder: Option<&Path>,
@@ -217,8 +217,8 @@ impl AdapterBase<'_> {
     /// classifier's weights come from the encoder unless the adapter has its own.
     ///
     /// # Errors
-    /// When neither has a classifier, when the encoder has no pooler, when the encoder is missing or not recorded, when
-    /// its weights differ from those that the adapter was trained on, or when a file cannot be read.
+    /// Fails when neither has a classifier, when the encoder has no pooler, when the encoder is missing or not
+    /// recorded, when its weights differ from those that the adapter was trained on, or when a file cannot be read.
     fn load(
         self,
         compute: impl FnOnce(&ModelDescription) -> Result<Compute, Error>,

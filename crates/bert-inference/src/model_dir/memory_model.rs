@@ -20,7 +20,7 @@ impl MemoryModel {
     /// Writes the files of a model folder, given by their names, such as `config.json` or `1_Pooling/config.json`.
     ///
     /// # Errors
-    /// When a name leads out of the folder, or when a file cannot be written.
+    /// Fails when a name leads out of the folder, or when a file cannot be written.
     pub fn new<'a>(files: impl IntoIterator<Item = (&'a str, &'a [u8])>) -> Result<Self, Error> {
         let folder = TempDir::new().map_err(Error::io("write to", &std::env::temp_dir()))?;
         for (name, bytes) in files {

@@ -22,7 +22,8 @@ impl ModelFiles {
     /// Reads a folder with a tokenizer.
     ///
     /// # Errors
-    /// When a file is missing, cannot be read or is damaged; when a value is not supported or contradicts another one.
+    /// Fails when a file is missing, cannot be read or is damaged; when a value is not supported or contradicts another
+    /// one.
     pub fn open(folder: &Path) -> Result<Self, Error> {
         let config = read_pretrained_config(folder)?;
         // Weights of another framework often come without a tokenizer; the user learns about the weights first.
@@ -36,7 +37,7 @@ impl ModelFiles<Option<ModelTokenizer>> {
     /// Reads a folder that may lack a tokenizer.
     ///
     /// # Errors
-    /// Same as [`ModelFiles::open`].
+    /// Fails as [`ModelFiles::open`] does.
     pub fn find(folder: &Path) -> Result<Self, Error> {
         let config = read_pretrained_config(folder)?;
         let tokenizer = ModelTokenizer::find(folder)?;

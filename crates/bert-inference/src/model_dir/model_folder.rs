@@ -12,8 +12,8 @@ use crate::model_dir::hub_model::hub_folder;
 /// model of the Hugging Face Hub, or its folder in the Hub's cache.
 ///
 /// # Errors
-/// When the path is none of these, when a checkpoint is corrupt, when a model cannot be downloaded, or when the folder
-/// holds an adapter, whether from a fine-tuning or from another library.
+/// Fails when the path is none of these, when a checkpoint is corrupt, when a model cannot be downloaded, or when the
+/// folder holds an adapter, whether from a fine-tuning or from another library.
 pub fn resolve_model_folder(path: &Path, warn: &mut dyn FnMut(&Error)) -> Result<PathBuf, Error> {
     let folder = resolve_tuned_folder(path, warn)?;
     bert_model::reject_adapter(&folder)?;
@@ -23,7 +23,7 @@ pub fn resolve_model_folder(path: &Path, warn: &mut dyn FnMut(&Error)) -> Result
 /// Resolves a path like [`resolve_model_folder`], but also accepts an adapter's folder.
 ///
 /// # Errors
-/// When the path is none of these, when a checkpoint is corrupt, or when a model cannot be downloaded.
+/// Fails when the path is none of these, when a checkpoint is corrupt, or when a model cannot be downloaded.
 pub fn resolve_tuned_folder(path: &Path, warn: &mut dyn FnMut(&Error)) -> Result<PathBuf, Error> {
     hub_folder(path, true)?.map_or_else(|| resolve_local(path, warn), Ok)
 }

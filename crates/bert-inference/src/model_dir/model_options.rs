@@ -36,7 +36,7 @@ impl ModelOptions<'_> {
     /// Returns the kernels and precision of the training, unless another precision is requested.
     ///
     /// # Errors
-    /// When the device does not support the precision.
+    /// Fails when the device does not support the precision.
     pub(crate) fn compute(self, description: &ModelDescription) -> Result<Compute, Error> {
         let kernels = description.kernels.unwrap_or(KernelChoice::Fused);
         // A GPU without bf16 runs a model that was trained in bf16 elsewhere.
@@ -51,7 +51,7 @@ impl ModelOptions<'_> {
     /// Returns fused kernels with the requested precision, f32 by default.
     ///
     /// # Errors
-    /// When the device does not support the precision.
+    /// Fails when the device does not support the precision.
     pub(crate) fn exact_compute(self) -> Result<Compute, Error> {
         let precision = self.precision.unwrap_or(PrecisionChoice::F32);
         precision.check(self.device, KernelChoice::Fused)?;

@@ -24,7 +24,7 @@ pub fn seed_folder(seed: u64) -> String {
 /// Returns the models of all seeds in the output folder of a finished fine-tuning, in the order of the seeds.
 ///
 /// # Errors
-/// When the folder does not exist, when it has no models of seeds, or when it cannot be read.
+/// Fails when the folder does not exist, when it has no models of seeds, or when it cannot be read.
 pub fn seed_models(output: &Path) -> Result<Vec<SeedModel>, Error> {
     if !output.exists() {
         return Err(Error::model("this folder does not exist").at(output));

@@ -84,7 +84,7 @@ fn load_full_model(
         .is_some_and(|name| name == "BertForTokenClassification" || name == "BertForMultipleChoice");
     let has_classifier = |name: &&str| tensors.contains_key(*name);
     if is_other_head || !["classifier.weight", "head.classifier.weight"].iter().any(has_classifier) {
-        let hint = "fine-tune it first: finetune `.task` TASK `.data` DIR `.checkpoint` MODEL `.output` NEW";
+        let hint = "fine-tune it first: `finetune --task TASK --data DIR --checkpoint MODEL --output NEW`";
         return Err(no_head("classifier", hint).at(folder));
     }
     let model = match config.feature_head()? {
@@ -115,9 +115,9 @@ impl Classifier {
     /// of [`ModelDescription::encoding_length`].
     ///
     /// # Errors
-    /// When the folder cannot be read or has no classifier, when the encoder of an adapter is missing or not recorded,
-    /// when an encoder is given for a model that has one, or when the model has fewer positions than `options` asks
-    /// for.
+    /// Fails when the folder cannot be read or has no classifier, when the encoder of an adapter is missing or not
+    /// recorded, when an encoder is given for a model that has one, or when the model has fewer positions than
+    /// `options` asks for.
     pub fn open(folder: &Path, options: ModelOptions<'_>) -> Result<Self, Error> {
         let device = options.device.open()?;
         let encoder = options.encoder;
@@ -140,8 +140,8 @@ impl Classifier {
     /// segment.
     ///
     /// # Errors
-    /// When an example has another form than the training examples; the error names the line. When an example is a pair
-    /// and the model has one segment.
+    /// Fails when an example has another form than the training examples; the error names the line. When an example is
+    /// a pair and the model has one segment.
     pub(crate) fn check_forms(&self, path: &Path, examples: &[Example]) -> Result<(), Error> {
         let check = |example: &Example| {
             let checked = self.description.check_form(example);
@@ -154,7 +154,7 @@ impl Classifier {
     /// Returns the answers to texts, in order.
     ///
     /// # Errors
-    /// When an example is a pair and the model has one segment, or when the device fails.
+    /// Fails when an example is a pair and the model has one segment, or when the device fails.
     pub fn answer(&self, examples: &[Example]) -> Result<Vec<Answer>, Error> {
         check_segments(&self.config, examples.iter().any(|example| example.text_b.is_some()))?;
         self.answer_features(&self.encode(examples))

@@ -49,7 +49,7 @@ impl Predictor {
     /// Opens a model folder; see [`Classifier::open`] for an adapter's encoder and for the length.
     ///
     /// # Errors
-    /// When the folder cannot be read or has no head for texts.
+    /// Fails when the folder cannot be read or has no head for texts.
     pub fn open(folder: &Path, options: ModelOptions<'_>) -> Result<Self, Error> {
         Ok(Self { heads: vec![Head::open(folder, options)?] })
     }
@@ -58,7 +58,7 @@ impl Predictor {
     /// answers to a text are combined.
     ///
     /// # Errors
-    /// As [`seed_models`] and [`Self::open`].
+    /// Fails as [`seed_models`] and [`Self::open`] do.
     pub fn open_seeds(output: &Path, options: ModelOptions<'_>) -> Result<Self, Error> {
         let open = |SeedModel { folder, .. }: SeedModel| Head::open(&folder, options);
         Ok(Self { heads: seed_models(output)?.into_iter().map(open).collect::<Result<_, Error>>()? })
@@ -94,7 +94,7 @@ impl Predictor {
     /// Returns the answers to examples, in order, and counts the texts that are cut.
     ///
     /// # Errors
-    /// When an example does not fit the head; the error names the line. When the device fails.
+    /// Fails when an example does not fit the head; the error names the line. When the device fails.
     fn answer(
         &self,
         path: &Path,
@@ -188,8 +188,8 @@ pub struct Predictions {
 /// with tags counts in words.
 ///
 /// # Errors
-/// When the input is invalid; the error names the line, and the answers to earlier windows have been written. When the
-/// device fails, or when the results cannot be written.
+/// Fails when the input is invalid; the error names the line, and the answers to earlier windows have been written.
+/// When the device fails, or when the results cannot be written.
 pub fn predict(
     predictor: &Predictor,
     texts: &dyn TextSource,
@@ -206,8 +206,8 @@ pub fn predict(
 /// text is a pair.
 ///
 /// # Errors
-/// When a text does not fit the head; the error names its number. When the device fails, or when the results cannot be
-/// written.
+/// Fails when a text does not fit the head; the error names its number. When the device fails, or when the results
+/// cannot be written.
 pub fn predict_texts<'a>(
     predictor: &Predictor,
     texts: impl IntoIterator<Item = InputText<'a>>,

@@ -37,7 +37,8 @@ impl Answerer {
     /// would leave no room for the text, a question takes at most half of it.
     ///
     /// # Errors
-    /// When the folder cannot be read, or when the model has one segment or fewer positions than `options` asks for.
+    /// Fails when the folder cannot be read, or when the model has one segment or fewer positions than `options` asks
+    /// for.
     pub fn open(folder: &Path, options: ModelOptions<'_>) -> Result<Self, Error> {
         let finetuned: FinetunedModel<BertForQuestionAnswering> =
             FinetunedModel::open(folder, options, 384, LoadPolicy::WithoutPooler)?;
@@ -56,7 +57,7 @@ impl Answerer {
     /// Returns the answers to questions (`text_a`) on texts (`text_b`).
     ///
     /// # Errors
-    /// When a question has no text; the error names `path` and the line. When the device fails.
+    /// Fails when a question has no text; the error names `path` and the line. When the device fails.
     pub fn answer(&self, path: &Path, examples: &[Example]) -> Result<Vec<TextAnswer>, Error> {
         let question = |example: &Example| match &example.text_b {
             Some(context) => Ok(Question {

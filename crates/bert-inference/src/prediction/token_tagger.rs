@@ -68,7 +68,7 @@ impl Tagger {
     /// positions.
     ///
     /// # Errors
-    /// When the folder cannot be read, or the model has fewer positions than `options` asks for.
+    /// Fails when the folder cannot be read, or the model has fewer positions than `options` asks for.
     pub fn open(folder: &Path, options: ModelOptions<'_>) -> Result<Self, Error> {
         let finetuned: FinetunedModel<BertForTokenClassification> =
             FinetunedModel::open(folder, options, usize::MAX, LoadPolicy::WithoutPooler)?;
@@ -79,7 +79,7 @@ impl Tagger {
     /// Returns the tags of texts.
     ///
     /// # Errors
-    /// When an example is a pair; the error names `path` and the line. When the device fails.
+    /// Fails when an example is a pair; the error names `path` and the line. When the device fails.
     pub fn answer(&self, path: &Path, examples: &[Example]) -> Result<Vec<TaggedText>, Error> {
         if let Some(pair) = examples.iter().find(|example| example.text_b.is_some()) {
             let text = "\"text_b\" is a second text, expected one text, whose words are tagged";

@@ -120,7 +120,7 @@ impl Prober {
     /// masked-LM head.
     ///
     /// # Errors
-    /// When the folder has neither or cannot be read.
+    /// Fails when the folder has neither or cannot be read.
     pub fn open(folder: &Path, options: ModelOptions<'_>) -> Result<Self, Error> {
         let head = match Classifier::open(folder, options) {
             Ok(classifier) => Head::Class(Box::new(classifier)),
@@ -135,7 +135,7 @@ impl Prober {
     /// Applies all replacements to one text or pair.
     ///
     /// # Errors
-    /// When the text lacks the word, lacks a required `[MASK]`, or gets too long.
+    /// Fails when the text lacks the word, lacks a required `[MASK]`, or gets too long.
     pub fn text<'a>(
         &self,
         text: impl Into<InputText<'a>>,
@@ -148,7 +148,7 @@ impl Prober {
     /// Applies all replacements to the texts of a source.
     ///
     /// # Errors
-    /// As [`Self::text`], or when the input is invalid; the error then names the line.
+    /// Fails as [`Self::text`] does, or when the input is invalid; the error then names the line.
     pub fn source(&self, texts: &dyn TextSource, replacements: &[Replacement]) -> Result<Vec<Probe>, Error> {
         let trained = match &self.head {
             Head::Class(classifier) => classifier.description.task.clone(),
@@ -181,7 +181,7 @@ impl Prober {
     /// Checks that the model has a masked-LM head, which instances of a data folder need.
     ///
     /// # Errors
-    /// When the model is a classifier.
+    /// Fails when the model is a classifier.
     pub fn require_masks(&self) -> Result<(), Error> {
         if let Head::Class(_) = self.head {
             let reason = "the instances of a data folder have masks, but this model is a classifier; give texts with \
@@ -208,7 +208,7 @@ impl Prober {
     /// Applies all replacements to a text.
     ///
     /// # Errors
-    /// As [`Self::text`].
+    /// Fails as [`Self::text`] does.
     pub fn probe(&self, subject: &Subject, replacements: &[Replacement]) -> Result<Vec<Probe>, Error> {
         let text = self.tokenizer();
         let words = word_ranges(&subject.encoded, &text.vocabulary);

@@ -82,7 +82,7 @@ impl Prober {
     /// Returns the effect of every word on the class or score of a text or pair, or on the best word at every `[MASK]`.
     ///
     /// # Errors
-    /// When nothing is predicted, or the model is a head on frozen features.
+    /// Fails when nothing is predicted, or the model is a head on frozen features.
     pub fn saliency<'a>(&self, text: impl Into<InputText<'a>>) -> Result<Vec<Saliency>, Error> {
         let encoded = self.tokenizer().encode(text, self.max_length());
         let targets = self.targets(&encoded)?;

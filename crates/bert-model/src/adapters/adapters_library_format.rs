@@ -75,7 +75,7 @@ const WITHOUT_EFFECT: [&str; 14] = [
 /// Returns the adapter described by a configuration. Rejects settings that none of the three forms supports.
 ///
 /// # Errors
-/// When a key is missing or has a value that is not supported; the error names the key.
+/// Fails when a key is missing or has a value that is not supported; the error names the key.
 pub(crate) fn read_config(config: &Map<String, Value>) -> Result<AdapterConfig, Error> {
     if let Some(architecture) = config.get("architecture").filter(|value| !value.is_null()) {
         let reason =

@@ -56,8 +56,8 @@ impl BertModel {
     /// gradients. Each of its parameters is a pure function of `(seed, its name)`.
     ///
     /// # Errors
-    /// When an adapter has a form that cannot be fused, when it was made for an encoder of another width, or when its
-    /// layers are not the model's.
+    /// Fails when an adapter has a form that cannot be fused, when it was made for an encoder of another width, or when
+    /// its layers are not the model's.
     pub fn with_fusion(
         self,
         adapters: &[AdapterFolder],
@@ -121,7 +121,7 @@ impl BertForSequenceClassification {
     /// Adds fused adapters as [`BertModel::with_fusion`] does; the classifier is trained together with the attention.
     ///
     /// # Errors
-    /// As [`BertModel::with_fusion`].
+    /// Fails as [`BertModel::with_fusion`] does.
     pub fn with_fusion(
         mut self,
         adapters: &[AdapterFolder],

@@ -65,8 +65,8 @@ impl AdapterConfig {
     /// Passes every file of the folder of a model's adapter of this form to `sink`, `adapter_config.json` last.
     ///
     /// # Errors
-    /// When the sink fails. Before the first file: when a parameter is NaN or infinite, or when the vocabulary lacks a
-    /// special token that BERT needs.
+    /// Fails when the sink fails. Before the first file: when a parameter is NaN or infinite, or when the vocabulary
+    /// lacks a special token that BERT needs.
     ///
     /// # Panics
     /// If the model has no adapter.
@@ -143,8 +143,8 @@ pub(crate) fn trained_tensors(
 /// Reads an adapter's folder in this crate's layout, the `adapters` library's or PEFT's.
 ///
 /// # Errors
-/// When a file is missing, when a JSON file cannot be read or is not an object, or when the form of the adapter is not
-/// supported; otherwise as [`read_safetensors`] or [`read_pytorch`].
+/// Fails when a file is missing, when a JSON file cannot be read or is not an object, or when the form of the adapter
+/// is not supported; otherwise as [`read_safetensors`] or [`read_pytorch`].
 pub fn read_adapter(dir: &Path) -> Result<AdapterFolder, Error> {
     let config = read_json(dir, ADAPTER_CONFIG)?;
     if config.contains_key("peft_type") { read_peft(dir, &config) } else { read_library(dir, &config) }
@@ -268,8 +268,8 @@ impl AdapterFolder {
     /// [`BertForSequenceClassification::with_adapter`], only these parameters have gradients.
     ///
     /// # Errors
-    /// When the adapter was made for an encoder of another width, when its size does not fit the model, or when the
-    /// number of layers or classes differs from the model's.
+    /// Fails when the adapter was made for an encoder of another width, when its size does not fit the model, or when
+    /// the number of layers or classes differs from the model's.
     pub fn apply(self, model: BertForSequenceClassification) -> Result<BertForSequenceClassification, Error> {
         self.check_width(model.bert.pooler.dense.weight.lazy_shape()[0])?;
         let Self { adapter, tensors, .. } = self;

@@ -44,8 +44,8 @@ pub struct FusionFolder {
 /// `adapters/`.
 ///
 /// # Errors
-/// When a file is missing, when a JSON file cannot be read or is not an object, or when the kind of attention is not
-/// supported; the error then names the key. Otherwise as [`read_adapter`].
+/// Fails when a file is missing, when a JSON file cannot be read or is not an object, or when the kind of attention is
+/// not supported; the error then names the key. Otherwise as [`read_adapter`].
 pub fn read_fusion(dir: &Path) -> Result<FusionFolder, Error> {
     let config = read_json(dir, FUSION_CONFIG)?;
     let name = name_of(&config)?;
@@ -77,8 +77,8 @@ impl FusionFolder {
     /// [`BertForSequenceClassification::with_fusion`], only attention and classifier have gradients.
     ///
     /// # Errors
-    /// When an adapter has a form that cannot be fused, when it was made for an encoder of another width, or when the
-    /// number of layers or classes differs from the model's.
+    /// Fails when an adapter has a form that cannot be fused, when it was made for an encoder of another width, or when
+    /// the number of layers or classes differs from the model's.
     pub fn apply(
         self,
         model: BertForSequenceClassification,
@@ -94,8 +94,8 @@ impl FusionFolder {
 /// folders of the adapters themselves are not included.
 ///
 /// # Errors
-/// When the sink fails. Before the first file: when a parameter is NaN or infinite, or when the vocabulary lacks a
-/// special token that BERT needs.
+/// Fails when the sink fails. Before the first file: when a parameter is NaN or infinite, or when the vocabulary lacks
+/// a special token that BERT needs.
 pub fn save_fusion(
     sink: &mut Sink<'_>,
     model: &BertForSequenceClassification,

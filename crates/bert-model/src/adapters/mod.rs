@@ -75,7 +75,7 @@ impl BertModel {
     /// Replaces an existing adapter.
     ///
     /// # Errors
-    /// If the size does not fit the model.
+    /// Fails if the size does not fit the model.
     pub fn with_adapter(self, adapter: AdapterConfig, seed: u64) -> Result<Self, Error> {
         let mut model = self.no_grad();
         let dense = &model.pooler.dense.weight;
@@ -118,7 +118,7 @@ impl BertForSequenceClassification {
     /// Adds an adapter as [`BertModel::with_adapter`] does; the classifier is trained together with the adapter.
     ///
     /// # Errors
-    /// If the size does not fit the model.
+    /// Fails if the size does not fit the model.
     pub fn with_adapter(mut self, adapter: AdapterConfig, seed: u64) -> Result<Self, Error> {
         self.bert = self.bert.with_adapter(adapter, seed)?;
         Ok(self)

@@ -43,7 +43,7 @@ pub(crate) fn config(rank: usize, alpha: f64, base: &str) -> Value {
 /// Returns the adapter described by a configuration. Rejects settings that this LoRA does not support.
 ///
 /// # Errors
-/// When a key is missing or has a value that is not supported; the error names the key.
+/// Fails when a key is missing or has a value that is not supported; the error names the key.
 pub(crate) fn read_config(config: &Map<String, Value>) -> Result<AdapterConfig, Error> {
     let get = |key: &str| config.get(key).unwrap_or(&Value::Null);
     let reject = |key: &str, expected: &str| {

@@ -44,7 +44,7 @@ const FRAMEWORKS: [Framework; 4] = [
 /// Rejects a file of another framework, recognized by its name.
 ///
 /// # Errors
-/// When the file is one of another framework.
+/// Fails when the file is one of another framework.
 pub(crate) fn reject_foreign(path: &Path) -> Result<(), Error> {
     let Some(name) = path.file_name().and_then(|name| name.to_str()) else { return Ok(()) };
     let ours = |framework: &&Framework| framework.ends.iter().any(|end| name.ends_with(end));
@@ -59,7 +59,7 @@ pub(crate) fn reject_foreign(path: &Path) -> Result<(), Error> {
 /// Rejects a folder with weights of another framework. Accepts a folder without weights.
 ///
 /// # Errors
-/// When the folder has a file of another framework.
+/// Fails when the folder has a file of another framework.
 pub fn reject_other_weights(path: &Path) -> Result<(), Error> {
     let mut files: Vec<PathBuf> = [path.to_path_buf(), path.join("onnx")]
         .iter()
@@ -91,7 +91,7 @@ pub fn is_fusion_folder(dir: &Path) -> bool {
 /// Rejects a folder that holds an adapter and no model.
 ///
 /// # Errors
-/// When the folder holds an adapter and no model.
+/// Fails when the folder holds an adapter and no model.
 pub fn reject_adapter(dir: &Path) -> Result<(), Error> {
     if is_adapter_folder(dir) {
         Err(Error::model(

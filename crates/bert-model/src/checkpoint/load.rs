@@ -54,8 +54,8 @@ impl LoadPolicy {
 /// [`LoadPolicy::FreshHeads`], a copy that differs is reported as unexpected.
 ///
 /// # Errors
-/// When a tensor is misshapen, or missing or unexpected and not accepted by the policy; the error names every such
-/// tensor. When a copy of a tied tensor differs from the original, or when two names in the file refer to one
+/// Fails when a tensor is misshapen, or missing or unexpected and not accepted by the policy; the error names every
+/// such tensor. When a copy of a tied tensor differs from the original, or when two names in the file refer to one
 /// parameter.
 pub fn load_named_tensors<M: Module>(
     model: M,
@@ -120,7 +120,7 @@ pub struct CurrentTensors {
 /// Renames old names to current names, and removes buffers and tied copies.
 ///
 /// # Errors
-/// When two names in the file refer to one parameter.
+/// Fails when two names in the file refer to one parameter.
 pub fn current_names(tensors: NamedTensors) -> Result<CurrentTensors, Error> {
     let mut present = NamedTensors::new();
     for (name, tensor) in tensors {

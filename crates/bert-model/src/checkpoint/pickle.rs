@@ -128,7 +128,8 @@ impl<'a> Pickle<'a> {
     /// Parses the pickle at the beginning of `bytes`; other bytes may follow.
     ///
     /// # Errors
-    /// When the pickle is damaged, or when it contains a class or an opcode that a dictionary of tensors does not need.
+    /// Fails when the pickle is damaged, or when it contains a class or an opcode that a dictionary of tensors does not
+    /// need.
     pub(crate) fn parse(bytes: &'a [u8]) -> Result<Self, PickleError> {
         let root = Value::None;
         let pickle =

@@ -44,7 +44,7 @@ pub fn find_config(dir: &Path) -> Option<PathBuf> {
 /// Reads the `config.json` or `bert_config.json` of a folder.
 ///
 /// # Errors
-/// When the folder has neither file; otherwise as [`BertConfig::read`].
+/// Fails when the folder has neither file; otherwise as [`BertConfig::read`].
 pub fn read_pretrained_config(dir: &Path) -> Result<BertConfig, Error> {
     match find_config(dir) {
         Some(path) if path.is_file() => BertConfig::read(path),
@@ -55,7 +55,7 @@ pub fn read_pretrained_config(dir: &Path) -> Result<BertConfig, Error> {
 /// Reads the weights of a folder, in any of the forms of [`WeightsFiles`].
 ///
 /// # Errors
-/// As [`find_weights`] and [`WeightsFiles::read`].
+/// Fails as [`find_weights`] and [`WeightsFiles::read`] do.
 pub fn read_pretrained_tensors(dir: &Path) -> Result<NamedTensors, Error> {
     find_weights(dir)?.read()
 }
@@ -63,8 +63,8 @@ pub fn read_pretrained_tensors(dir: &Path) -> Result<NamedTensors, Error> {
 /// Finds the weights of a folder.
 ///
 /// # Errors
-/// When the folder has no weights; the error says if it has weights of another framework or an adapter. Otherwise as
-/// [`WeightsFiles::find`].
+/// Fails when the folder has no weights; the error says if it has weights of another framework or an adapter. Otherwise
+/// as [`WeightsFiles::find`].
 pub fn find_weights(dir: &Path) -> Result<WeightsFiles, Error> {
     if let Some(files) = WeightsFiles::find(dir)? {
         return Ok(files);
@@ -77,7 +77,7 @@ pub fn find_weights(dir: &Path) -> Result<WeightsFiles, Error> {
 /// Rejects a file where a model folder is expected. Accepts any path that is not a file.
 ///
 /// # Errors
-/// When the path is a file; the error says if it is one of another framework.
+/// Fails when the path is a file; the error says if it is one of another framework.
 pub fn reject_weights_file(path: &Path) -> Result<(), Error> {
     if !path.is_file() {
         return Ok(());
@@ -90,7 +90,7 @@ pub fn reject_weights_file(path: &Path) -> Result<(), Error> {
 /// model's values.
 ///
 /// # Errors
-/// As [`read_pretrained_tensors`] and [`load_named_tensors`].
+/// Fails as [`read_pretrained_tensors`] and [`load_named_tensors`] do.
 pub fn load_pretrained_weights<M: Module>(
     model: M,
     dir: &Path,

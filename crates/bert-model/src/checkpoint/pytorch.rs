@@ -26,8 +26,8 @@ const MAGIC: [u8; 10] = [0x6c, 0xfc, 0x9c, 0x46, 0xf9, 0x20, 0x6a, 0xa8, 0x50, 0
 /// Reads a dictionary of tensors, converted to f32. Builds tensors only: no code of the file is run.
 ///
 /// # Errors
-/// When the file cannot be read, when it is damaged, when its elements are in big-endian order, when it contains a
-/// class or an opcode that a dictionary of tensors does not need, or when a tensor has elements other than floats or
+/// Fails when the file cannot be read, when it is damaged, when its elements are in big-endian order, when it contains
+/// a class or an opcode that a dictionary of tensors does not need, or when a tensor has elements other than floats or
 /// holds NaN or infinity.
 pub fn read_pytorch(path: &Path) -> Result<NamedTensors, Error> {
     let mut reader = Reader { path, length: 0 };

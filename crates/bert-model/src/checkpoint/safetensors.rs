@@ -88,7 +88,7 @@ const MAX_HEADER_BYTES: u64 = 4 << 20;
 /// Reads a safetensors file.
 ///
 /// # Errors
-/// When the file cannot be read, or when it is a file of PyTorch; otherwise as [`named_tensors_from_bytes`].
+/// Fails when the file cannot be read, or when it is a file of PyTorch; otherwise as [`named_tensors_from_bytes`].
 pub fn read_safetensors(path: &Path) -> Result<NamedTensors, Error> {
     let io = |source| Error::io("read", path)(source);
     if std::fs::metadata(path).map_err(io)?.len() > MAX_FILE_BYTES {
@@ -107,8 +107,8 @@ pub fn read_safetensors(path: &Path) -> Result<NamedTensors, Error> {
 /// Returns the tensors in the bytes of a safetensors file, converted to f32. Error messages contain `path`.
 ///
 /// # Errors
-/// When the file is damaged, when a tensor has an element type other than f32, f16 and bf16, or when a tensor holds NaN
-/// or infinity; the error names the tensor. The buffer `embeddings.position_ids` is skipped.
+/// Fails when the file is damaged, when a tensor has an element type other than f32, f16 and bf16, or when a tensor
+/// holds NaN or infinity; the error names the tensor. The buffer `embeddings.position_ids` is skipped.
 pub fn named_tensors_from_bytes(bytes: &[u8], path: &Path) -> Result<NamedTensors, Error> {
     let corrupt = |reason: String| damaged_weights(FORMAT, reason).at(path);
     let header = bytes.first_chunk::<8>().map_or(0, |length| u64::from_le_bytes(*length));
@@ -172,7 +172,7 @@ pub(crate) fn is_pickle(bytes: &[u8]) -> bool {
 /// Checks that no value is NaN or infinite.
 ///
 /// # Errors
-/// When a value is NaN or infinite; the error names the tensor.
+/// Fails when a value is NaN or infinite; the error names the tensor.
 pub(crate) fn check_finite(name: &str, values: &[f32]) -> Result<(), Error> {
     match values.iter().find(|value| !value.is_finite()) {
         Some(&value) => Err(Error::model(format!(

@@ -125,7 +125,7 @@ impl Snapshot {
     /// Checks that no tensor contains NaN or infinity.
     ///
     /// # Errors
-    /// When a value is NaN or infinite; the error names the parameter.
+    /// Fails when a value is NaN or infinite; the error names the parameter.
     pub fn check_finite(&self) -> Result<(), Error> {
         for tensor in &self.tensors {
             if let Some(value) = tensor.row_by_row().into_iter().find(|value| !value.is_finite()) {
@@ -151,7 +151,7 @@ impl Snapshot {
     /// Writes a safetensors file and frees each tensor after it is written. Equal values give equal bytes.
     ///
     /// # Errors
-    /// Any I/O error of the writer.
+    /// Returns any I/O error of the writer.
     pub fn write(self, out: &mut dyn Write) -> io::Result<()> {
         let header = self.header();
         out.write_all(&(header.len() as u64).to_le_bytes())?;

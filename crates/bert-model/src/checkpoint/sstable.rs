@@ -44,7 +44,7 @@ pub(crate) struct Entry {
 /// Returns all entries of a table, in ascending order of their keys.
 ///
 /// # Errors
-/// A sentence that says where the table is damaged.
+/// Returns a sentence that says where the table is damaged.
 pub(crate) fn read_sstable(file: &[u8]) -> Result<Vec<Entry>, String> {
     let footer = file.len().checked_sub(FOOTER).ok_or("it is shorter than the footer of a table")?;
     let (blocks, footer) = file.split_at(footer);
@@ -82,7 +82,7 @@ impl<'a> Cursor<'a> {
     /// Takes the next bytes.
     ///
     /// # Errors
-    /// If fewer are left.
+    /// Fails if fewer are left.
     pub(crate) fn take(&mut self, count: usize) -> Result<&'a [u8], String> {
         let (taken, rest) = self.0.split_at_checked(count).ok_or("a field is longer than the data")?;
         self.0 = rest;
@@ -92,7 +92,7 @@ impl<'a> Cursor<'a> {
     /// Takes a varint of at most 64 bits.
     ///
     /// # Errors
-    /// If it is longer, or incomplete.
+    /// Fails if it is longer, or incomplete.
     pub(crate) fn varint(&mut self) -> Result<u64, String> {
         let mut value = 0;
         for shift in (0..64).step_by(7) {
@@ -108,7 +108,7 @@ impl<'a> Cursor<'a> {
     /// Takes a varint that is a length.
     ///
     /// # Errors
-    /// If it is larger than the address space, or incomplete.
+    /// Fails if it is larger than the address space, or incomplete.
     pub(crate) fn length(&mut self) -> Result<usize, String> {
         usize::try_from(self.varint()?).map_err(|_| "a length is too large".to_string())
     }

@@ -33,7 +33,7 @@ pub(crate) fn appended(prefix: &Path, end: &str) -> PathBuf {
 /// Returns the data files of a checkpoint, from its index.
 ///
 /// # Errors
-/// As [`read_tensorflow`].
+/// Fails as [`read_tensorflow`] does.
 pub(crate) fn data_files(prefix: &Path) -> Result<Vec<PathBuf>, Error> {
     Ok(Index::read(prefix)?.data)
 }
@@ -41,9 +41,9 @@ pub(crate) fn data_files(prefix: &Path) -> Result<Vec<PathBuf>, Error> {
 /// Reads the weights with the common prefix `prefix`, converted to f32.
 ///
 /// # Errors
-/// When a file cannot be read, when the checkpoint is damaged, when it has TensorFlow 2's object form or partitioned
-/// variables, when two names in it refer to one parameter, or when a tensor has elements other than floats or holds NaN
-/// or infinity.
+/// Fails when a file cannot be read, when the checkpoint is damaged, when it has TensorFlow 2's object form or
+/// partitioned variables, when two names in it refer to one parameter, or when a tensor has elements other than floats
+/// or holds NaN or infinity.
 pub fn read_tensorflow(prefix: &Path) -> Result<NamedTensors, Error> {
     let index = Index::read(prefix)?;
     let mut files = Vec::new();

@@ -54,7 +54,7 @@ impl FolderTokenizer<'_> {
     /// Returns the name and bytes of every tokenizer file.
     ///
     /// # Errors
-    /// If the vocabulary lacks one of the five special tokens.
+    /// Fails if the vocabulary lacks one of the five special tokens.
     pub fn files(&self) -> Result<Vec<(&'static str, Vec<u8>)>, Error> {
         let vocab: String = self.words.iter().flat_map(|word| [word.as_str(), "\n"]).collect();
         let mut files = vec![

@@ -65,7 +65,7 @@ impl WeightsFiles {
     /// file `checkpoint` that names one of them.
     ///
     /// # Errors
-    /// When the folder has several TensorFlow checkpoints, and no file `checkpoint` that names one of them.
+    /// Fails when the folder has several TensorFlow checkpoints, and no file `checkpoint` that names one of them.
     pub fn find(dir: &Path) -> Result<Option<Self>, Error> {
         let named = FILES.map(|(name, form)| Self { form, path: dir.join(name) });
         if let Some(found) = named.into_iter().find(|found| found.path.is_file()) {
@@ -122,8 +122,9 @@ impl WeightsFiles {
     /// Reads all tensors, converted to f32.
     ///
     /// # Errors
-    /// When a file cannot be read, when it is damaged or contains something that this crate does not read, when two
-    /// names in it refer to one parameter, or when a tensor has elements other than floats or holds NaN or infinity.
+    /// Fails when a file cannot be read, when it is damaged or contains something that this crate does not read, when
+    /// two names in it refer to one parameter, or when a tensor has elements other than floats or holds NaN or
+    /// infinity.
     pub fn read(&self) -> Result<NamedTensors, Error> {
         match self.form {
             WeightsForm::Safetensors => read_safetensors(&self.path),
@@ -137,7 +138,7 @@ impl WeightsFiles {
     /// Returns every file that contains weights or their index.
     ///
     /// # Errors
-    /// If the index cannot be read.
+    /// Fails if the index cannot be read.
     pub fn files(&self) -> Result<Vec<PathBuf>, Error> {
         let mut files = match self.form {
             WeightsForm::Safetensors | WeightsForm::PyTorch => return Ok(vec![self.path.clone()]),

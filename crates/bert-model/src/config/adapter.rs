@@ -37,7 +37,7 @@ impl AdapterConfig {
     /// Checks that the sizes are valid for a model of this hidden size.
     ///
     /// # Errors
-    /// When a size is invalid; the error names the key of `adapter_config.json`.
+    /// Fails when a size is invalid; the error names the key of `adapter_config.json`.
     pub fn validate(&self, hidden_size: usize) -> Result<(), Error> {
         match *self {
             Self::Bottleneck { reduction_factor, .. }

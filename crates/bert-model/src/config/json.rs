@@ -24,8 +24,8 @@ impl BertConfig {
     /// Reads a `config.json`.
     ///
     /// # Errors
-    /// When the file cannot be read, when it is not a JSON object, or when a key is missing or invalid; the error names
-    /// the key.
+    /// Fails when the file cannot be read, when it is not a JSON object, or when a key is missing or invalid; the error
+    /// names the key.
     pub fn read(path: impl AsRef<Path>) -> Result<Self, Error> {
         let path = path.as_ref();
         Self::from_json(read_object(path)?).map_err(|error| error.at(path))
@@ -35,7 +35,7 @@ impl BertConfig {
     /// the file has one.
     ///
     /// # Errors
-    /// As [`BertConfig::read`].
+    /// Fails as [`BertConfig::read`] does.
     pub fn read_for(path: &Path, vocab_size: usize) -> Result<(Self, bool), Error> {
         let mut json = read_object(path)?;
         let has_size = json.get("vocab_size").is_some_and(|size| !size.is_null());
@@ -48,7 +48,7 @@ impl BertConfig {
     /// Parses the object of a `config.json`. The five sizes are required; everything else defaults to BERT's values.
     ///
     /// # Errors
-    /// When a key is missing or invalid; the error names the key.
+    /// Fails when a key is missing or invalid; the error names the key.
     pub fn from_json(mut json: Map<String, Value>) -> Result<Self, Error> {
         reject_other_models(&json)?;
         let json = &mut json;

@@ -188,7 +188,7 @@ impl BertConfig {
     /// Checks that the sizes form a valid model.
     ///
     /// # Errors
-    /// When a value is invalid; the error names the key of `config.json`.
+    /// Fails when a value is invalid; the error names the key of `config.json`.
     pub fn validate(&self) -> Result<(), Error> {
         let sizes = [
             ("vocab_size", self.vocab_size),

@@ -50,7 +50,7 @@ impl LogBilinear {
     /// Returns the shape of the log-bilinear model that fits a BERT of this configuration.
     ///
     /// # Errors
-    /// If the model has fewer than two heads, or heads that are too narrow.
+    /// Fails if the model has fewer than two heads, or heads that are too narrow.
     pub fn shape(config: &BertConfig) -> Result<LogBilinearShape, Error> {
         let offsets = previous_next::offsets(config)?.to_vec();
         let width = config.hidden_size - previous_next::position_width(config) - previous_next::MARKS;

@@ -40,8 +40,9 @@ pub enum Initialization<'a> {
 /// Fills every parameter of a module.
 ///
 /// # Errors
-/// Except with [`Initialization::Reference`]: if the model has fewer than two heads, or heads that are too narrow.
-/// With [`Initialization::Bigram`]: if the log-bilinear model has another shape, or more tokens than the vocabulary.
+/// Fails, except with [`Initialization::Reference`], if the model has fewer than two heads, or heads that are too
+/// narrow. With [`Initialization::Bigram`], also fails if the log-bilinear model has another shape, or more tokens than
+/// the vocabulary.
 pub fn initialize<M: Module>(
     model: M,
     config: &BertConfig,

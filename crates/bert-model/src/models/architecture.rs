@@ -30,7 +30,7 @@ pub trait Architecture: Module {
     /// Returns a new model with the given initialization.
     ///
     /// # Errors
-    /// As [`initialize`].
+    /// Fails as [`initialize`] does.
     fn initialized(
         config: &BertConfig,
         initialization: Initialization<'_>,

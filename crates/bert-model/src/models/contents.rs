@@ -43,7 +43,7 @@ impl FolderContents {
     /// Compares tensors with the models of a configuration.
     ///
     /// # Errors
-    /// When two names in the file refer to one parameter.
+    /// Fails when two names in the file refer to one parameter.
     pub fn new(config: &BertConfig, tensors: NamedTensors) -> Result<Self, Error> {
         let CurrentTensors { tensors, untied } = current_names(tensors)?;
         let tensors = rename_tensors(tensors, canonical);
@@ -74,7 +74,7 @@ impl FolderContents {
     /// Compares tensors like [`Self::new`], and rejects a checkpoint without a usable encoder.
     ///
     /// # Errors
-    /// When two names in the file refer to one parameter, or when the tensors do not match the model.
+    /// Fails when two names in the file refer to one parameter, or when the tensors do not match the model.
     pub fn usable(config: &BertConfig, tensors: NamedTensors) -> Result<Self, Error> {
         let contents = Self::new(config, tensors)?;
         if contents.is_usable() {

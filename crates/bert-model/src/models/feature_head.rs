@@ -82,7 +82,7 @@ impl BertConfig {
     /// Returns the head on frozen features; `None` for a plain classifier.
     ///
     /// # Errors
-    /// If its name is unknown.
+    /// Fails if its name is unknown.
     pub fn feature_head(&self) -> Result<Option<FeatureHeadKind>, Error> {
         match self.extra.get(KEY) {
             None | Some(Value::Null) => Ok(None),

@@ -20,8 +20,8 @@ use crate::models::architecture::Architecture;
 /// last.
 ///
 /// # Errors
-/// When the sink fails. Before the first file: when the vocabulary has more words than the model has word embeddings,
-/// when it lacks a special token that BERT needs, or when a parameter is NaN or infinite.
+/// Fails when the sink fails. Before the first file: when the vocabulary has more words than the model has word
+/// embeddings, when it lacks a special token that BERT needs, or when a parameter is NaN or infinite.
 pub fn save_pretrained<M: Architecture>(
     sink: &mut Sink<'_>,
     model: &M,
@@ -41,8 +41,8 @@ pub fn save_pretrained<M: Architecture>(
 /// last.
 ///
 /// # Errors
-/// When the vocabulary has more words than the model has word embeddings, or when it lacks a special token that BERT
-/// needs.
+/// Fails when the vocabulary has more words than the model has word embeddings, or when it lacks a special token that
+/// BERT needs.
 pub fn files_except_weights<M: Architecture>(
     config: &BertConfig,
     vocabulary: Option<FolderTokenizer<'_>>,
@@ -70,7 +70,7 @@ pub fn files_except_weights<M: Architecture>(
 /// identity. With [`LoadPolicy::FreshHeads`], heads that the folder lacks are initialized from `seed`.
 ///
 /// # Errors
-/// As [`read_pretrained_config`], [`BertConfig::validate`] and [`load_pretrained_weights`].
+/// Fails as [`read_pretrained_config`] does, [`BertConfig::validate`] and [`load_pretrained_weights`].
 pub fn load_pretrained<M: Architecture>(
     dir: &Path,
     labels: impl FnOnce(BertConfig) -> BertConfig,

@@ -28,7 +28,7 @@ pub struct Submission {
 /// Predicts the test sets in `data` with the models in `folder/TASK/model`, and writes `folder/submission.zip`.
 ///
 /// # Errors
-/// When a test file is invalid, a model cannot be read, or the archive cannot be written.
+/// Fails when a test file is invalid, a model cannot be read, or the archive cannot be written.
 pub fn write_submission(
     folder: &Path,
     data: &Path,

@@ -79,7 +79,7 @@ impl GlueTable {
     /// Reads the reports in the output folders `folder/TASK`.
     ///
     /// # Errors
-    /// When a report is missing, or this program did not write it.
+    /// Fails when a report is missing, or this program did not write it.
     pub fn read(folder: &Path, tasks: &[Task], model: &BertConfig) -> Result<Self, Error> {
         let published = published(model);
         let rows = tasks.iter().map(|task| {

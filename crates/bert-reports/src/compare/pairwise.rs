@@ -58,8 +58,8 @@ pub struct Comparison {
 /// Compares two output folders, or the folders of two configurations.
 ///
 /// # Errors
-/// When there are not exactly two sides, when they were not scored on the same examples, when the main metric is not
-/// computed from single answers, or when a file cannot be read.
+/// Fails when there are not exactly two sides, when they were not scored on the same examples, when the main metric is
+/// not computed from single answers, or when a file cannot be read.
 pub fn compare(folders: &[PathBuf]) -> Result<Comparison, Error> {
     let sides: Vec<Vec<PathBuf>> = match folders {
         [first, second] => vec![vec![first.clone()], vec![second.clone()]],
@@ -82,7 +82,7 @@ pub fn compare(folders: &[PathBuf]) -> Result<Comparison, Error> {
 /// Compares the folders of two configurations; the folders of a side have different seeds.
 ///
 /// # Errors
-/// As [`compare`], or when a side has no folder.
+/// Fails as [`compare`] does, or when a side has no folder.
 pub fn compare_sides(first_folders: &[PathBuf], second_folders: &[PathBuf]) -> Result<Comparison, Error> {
     let ([a, ..], [b, ..]) = (first_folders, second_folders) else {
         return Err(Error::option("paired", "a side has no folder"));

@@ -57,8 +57,8 @@ impl DevAnswers {
 /// Reads the predictions in an output folder of `finetune`.
 ///
 /// # Errors
-/// When the folder has no finished fine-tuning, when the task has no labels to compare, or when a file cannot be read
-/// or is damaged; the error names the file and the line.
+/// Fails when the folder has no finished fine-tuning, when the task has no labels to compare, or when a file cannot be
+/// read or is damaged; the error names the file and the line.
 fn read_answers(folder: &Path) -> Result<DevAnswers, Error> {
     let FinetuneReport { dev, dev_digest, .. } = FinetuneReport::read(folder)?;
     if matches!(dev.task.spec().kind, Kind::Spans { .. } | Kind::Tags) {

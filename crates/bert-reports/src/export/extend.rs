@@ -33,7 +33,7 @@ const BIAS: &str = "cls.predictions.bias";
 /// Writes a model with more pieces as a Hugging Face folder. Returns the number of rows of its word embeddings.
 ///
 /// # Errors
-/// When the model cannot be read or does not match its configuration, or `target` is not empty.
+/// Fails when the model cannot be read or does not match its configuration, or `target` is not empty.
 pub fn extend_model(
     folder: &Path,
     target: &Path,

@@ -49,8 +49,8 @@ pub struct Imported {
 /// file of weights, the index of several files, or the common prefix of a TensorFlow checkpoint.
 ///
 /// # Errors
-/// When the source cannot be read, lacks a tensor of the encoder, or does not match its configuration or vocabulary;
-/// when `target` is not empty.
+/// Fails when the source cannot be read, lacks a tensor of the encoder, or does not match its configuration or
+/// vocabulary; when `target` is not empty.
 pub fn import(source: &Path, target: &Path, how: &Import) -> Result<Imported, Error> {
     let weights = match WeightsFiles::named(source) {
         Some(weights) => weights,

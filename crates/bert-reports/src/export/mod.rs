@@ -99,7 +99,7 @@ pub struct Export {
 /// Writes the Hugging Face files of a model folder into an empty or new folder.
 ///
 /// # Errors
-/// When the weights are damaged, or `target` is not empty.
+/// Fails when the weights are damaged, or `target` is not empty.
 pub fn export(folder: &Path, target: &Path, how: &Export) -> Result<(), Error> {
     export_on(&Disk, folder, target, how)
 }
@@ -107,7 +107,7 @@ pub fn export(folder: &Path, target: &Path, how: &Export) -> Result<(), Error> {
 /// Exports like [`export`], on the given file system.
 ///
 /// # Errors
-/// Same as [`export`].
+/// Fails as [`export`] does.
 pub fn export_on(files: &dyn FileSystem, folder: &Path, target: &Path, how: &Export) -> Result<(), Error> {
     how.card.check()?;
     let card = card_of_folder(folder, how.encoder_only)?.map(|card| card.render(&named(&how.card, target)));
@@ -164,7 +164,7 @@ pub fn export_on(files: &dyn FileSystem, folder: &Path, target: &Path, how: &Exp
 /// Checks that [`export_fresh`] can write into a folder: it is new, empty, or an unfinished export.
 ///
 /// # Errors
-/// When it is not empty, or cannot be read.
+/// Fails when it is not empty, or cannot be read.
 pub fn check_export_folder(target: &Path) -> Result<(), Error> {
     OutputGuard::check_free(&StagedFolder::new(&Disk, target), CONTENTS, HINT)?;
     check_writable(&Disk, target)
@@ -225,7 +225,7 @@ fn described(description: &ModelDescription) -> Vec<(&'static str, Vec<u8>)> {
 /// Exports fresh weights with both pre-training heads, for `--init-checkpoint` or another trainer.
 ///
 /// # Errors
-/// When the shape is too small for the initialization, or `target` is not empty.
+/// Fails when the shape is too small for the initialization, or `target` is not empty.
 pub fn export_fresh(
     fresh: &FreshWeights,
     config: &BertConfig,

@@ -32,7 +32,7 @@ impl SentenceFiles {
     /// the folder is of a model of sentences.
     ///
     /// # Errors
-    /// When the folder has modules that cannot be exported.
+    /// Fails when the folder has modules that cannot be exported.
     pub(super) fn new(
         folder: &Path,
         description: &ModelDescription,
@@ -56,7 +56,7 @@ impl SentenceFiles {
     /// Writes the list of modules, the maximum length, the settings and the modules.
     ///
     /// # Errors
-    /// When a file cannot be written.
+    /// Fails when a file cannot be written.
     pub(super) fn write(
         self,
         folder: &StagedFolder<'_>,

@@ -18,7 +18,7 @@ use crate::export::{FILES, POOLER, begin};
 /// Writes a model folder with the encoder of `encoder` and everything else of `head`, both model folders.
 ///
 /// # Errors
-/// When the encoders differ in a name or a shape, or when a folder cannot be read, or `target` is not empty.
+/// Fails when the encoders differ in a name or a shape, or when a folder cannot be read, or `target` is not empty.
 pub fn transplant_encoder(encoder: &Path, head: &Path, target: &Path) -> Result<(), Error> {
     let new = current_names(read_pretrained_tensors(encoder)?)?.tensors;
     let CurrentTensors { mut tensors, untied } = current_names(read_pretrained_tensors(head)?)?;

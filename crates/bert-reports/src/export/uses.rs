@@ -53,7 +53,7 @@ pub struct FolderUses {
 /// Reads a model folder and returns its uses.
 ///
 /// # Errors
-/// When the folder has no configuration or no weights, or they cannot be read.
+/// Fails when the folder has no configuration or no weights, or they cannot be read.
 pub fn folder_uses(folder: &Path) -> Result<FolderUses, Error> {
     let files = ModelFiles::find(folder)?;
     let weights = find_weights(folder)?;

@@ -44,7 +44,7 @@ impl LiveRun {
     /// Reads the changes since the last call.
     ///
     /// # Errors
-    /// When the folder is neither a run nor a fine-tuning yet, or when a file cannot be read.
+    /// Fails when the folder is neither a run nor a fine-tuning yet, or when a file cannot be read.
     pub fn status(&mut self) -> Result<LiveStatus, Error> {
         let in_use = StagedFolder::new(&Disk, &self.folder).is_in_use();
         if self.kind.is_none() {

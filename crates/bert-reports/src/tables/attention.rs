@@ -17,7 +17,7 @@ use parquet::file::properties::WriterProperties;
 /// `query_token`, `key_token` and `weight` (f32).
 ///
 /// # Errors
-/// When the results cannot be written.
+/// Fails when the results cannot be written.
 pub fn write_attention_parquet(
     models: &[NamedAttention<'_>],
     out: &mut (dyn Write + Send),

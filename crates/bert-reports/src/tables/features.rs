@@ -19,7 +19,7 @@ use parquet::file::properties::WriterProperties;
 /// there is one row per line, without the columns `position` and `token`.
 ///
 /// # Errors
-/// As [`Extractor::each_line`], or when the results cannot be written.
+/// Fails as [`Extractor::each_line`] does, or when the results cannot be written.
 pub fn write_features_parquet(
     extractor: &Extractor,
     lines: &dyn TextSource,

@@ -16,7 +16,7 @@ use crate::objects::url::{is_url, on_disk};
 /// Opens a file or an object for sequential reading.
 ///
 /// # Errors
-/// When the file cannot be opened, or when the store returns an error.
+/// Fails when the file cannot be opened, or when the store returns an error.
 pub fn open_stream(path: &Path) -> io::Result<Box<dyn Read + Send>> {
     open_stream_at(path, 0)
 }
@@ -24,7 +24,7 @@ pub fn open_stream(path: &Path) -> io::Result<Box<dyn Read + Send>> {
 /// Opens a file or an object for sequential reading from an offset in bytes.
 ///
 /// # Errors
-/// When the file cannot be opened at the offset, or when the store returns an error.
+/// Fails when the file cannot be opened at the offset, or when the store returns an error.
 pub fn open_stream_at(path: &Path, offset: u64) -> io::Result<Box<dyn Read + Send>> {
     if is_url(path) {
         return Ok(Box::new(objects::open(path, offset)?));
@@ -40,7 +40,7 @@ pub fn open_stream_at(path: &Path, offset: u64) -> io::Result<Box<dyn Read + Sen
 /// Opens a file for random access. An object is first copied to an unnamed temporary file.
 ///
 /// # Errors
-/// When the file cannot be opened, when the store returns an error, or when the disk is full.
+/// Fails when the file cannot be opened, when the store returns an error, or when the disk is full.
 pub fn open_file(path: &Path) -> io::Result<File> {
     if !is_url(path) {
         return File::open(on_disk(path));
@@ -54,7 +54,7 @@ pub fn open_file(path: &Path) -> io::Result<File> {
 /// Returns the size of a file or an object in bytes.
 ///
 /// # Errors
-/// When the size cannot be read, or when the store returns an error.
+/// Fails when the size cannot be read, or when the store returns an error.
 pub fn size(path: &Path) -> io::Result<u64> {
     if !is_url(path) {
         return Ok(fs::metadata(on_disk(path))?.len());
@@ -90,7 +90,7 @@ pub fn digest_bytes(bytes: &[u8]) -> String {
 /// Returns the BLAKE3 digest of a file or an object, in hex.
 ///
 /// # Errors
-/// When the file cannot be read.
+/// Fails when the file cannot be read.
 pub fn digest_file(path: &Path) -> Result<String> {
     let file = open_stream(path).map_err(Error::io("open", path))?;
     let mut hasher = blake3::Hasher::new();

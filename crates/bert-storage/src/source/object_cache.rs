@@ -59,8 +59,8 @@ impl ObjectCache {
     /// after the copy is removed from the cache.
     ///
     /// # Errors
-    /// When the object cannot be read or is larger than the cache, when the copy cannot be written, or when the object
-    /// has another digest.
+    /// Fails when the object cannot be read or is larger than the cache, when the copy cannot be written, or when the
+    /// object has another digest.
     pub fn open(&self, url: &Path, bytes: u64, blake3: &str) -> Result<File> {
         let path = self.folder.join(blake3);
         if let Some(file) = self.valid_copy(&path, bytes, blake3)? {

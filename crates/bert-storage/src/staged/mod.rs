@@ -62,7 +62,7 @@ impl<'a> StagedFolder<'a> {
     /// Returns whether a name exists in the folder.
     ///
     /// # Errors
-    /// When the file system cannot tell.
+    /// Fails when the file system cannot tell.
     pub fn has(&self, name: &str) -> Result<bool> {
         self.path_exists(&self.path_of(name))
     }
@@ -70,7 +70,7 @@ impl<'a> StagedFolder<'a> {
     /// Returns whether the folder exists.
     ///
     /// # Errors
-    /// When the file system cannot tell.
+    /// Fails when the file system cannot tell.
     pub fn exists(&self) -> Result<bool> {
         self.path_exists(&self.path)
     }
@@ -86,7 +86,7 @@ impl<'a> StagedFolder<'a> {
     /// Returns all names in the folder, sorted; empty if the folder does not exist.
     ///
     /// # Errors
-    /// When the folder cannot be read.
+    /// Fails when the folder cannot be read.
     pub fn names(&self) -> Result<Vec<String>> {
         let names = match self.files.names(&self.path) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
@@ -100,7 +100,7 @@ impl<'a> StagedFolder<'a> {
     /// Creates the folder and its missing parents durably, so that they survive a power cut.
     ///
     /// # Errors
-    /// When a folder cannot be created or synced; parents already created stay.
+    /// Fails when a folder cannot be created or synced; parents already created stay.
     pub fn create(&self) -> Result<()> {
         let path = &self.path;
         if path.as_os_str().is_empty() || path.is_dir() {
@@ -119,7 +119,7 @@ impl<'a> StagedFolder<'a> {
     /// Takes the exclusive lock with this name, without waiting. The usual name is [`LOCK`].
     ///
     /// # Errors
-    /// When another process holds the lock ([`Class::InUse`](crate::Class::InUse)), when the lock file cannot be
+    /// Fails when another process holds the lock ([`Class::InUse`](crate::Class::InUse)), when the lock file cannot be
     /// created, or when the file system does not support locks.
     pub fn lock(&self, name: &str) -> Result<OutputLock> {
         self.lock_by(File::try_lock, name)
@@ -128,7 +128,7 @@ impl<'a> StagedFolder<'a> {
     /// Takes a shared lock on [`LOCK`]: other processes may share it, but none can take it exclusively.
     ///
     /// # Errors
-    /// As [`StagedFolder::lock`].
+    /// Fails as [`StagedFolder::lock`] does.
     pub fn lock_shared(&self) -> Result<OutputLock> {
         self.lock_by(File::try_lock_shared, LOCK)
     }
@@ -140,7 +140,7 @@ impl<'a> StagedFolder<'a> {
     /// Fails if another process is using the folder. This check comes before all others and changes nothing.
     ///
     /// # Errors
-    /// As [`StagedFolder::lock`].
+    /// Fails as [`StagedFolder::lock`] does.
     pub fn check_not_in_use(&self) -> Result<()> {
         if self.has(LOCK)? { self.lock(LOCK).map(drop) } else { Ok(()) }
     }
@@ -156,7 +156,7 @@ impl<'a> StagedFolder<'a> {
     /// because a file that is being written looks the same.
     ///
     /// # Errors
-    /// When the folder cannot be read, or when a file cannot be removed.
+    /// Fails when the folder cannot be read, or when a file cannot be removed.
     pub fn remove_temporaries(&self) -> Result<()> {
         self.clear(|name| is_temporary(name) && !self.path_of(name).is_dir())
     }
@@ -164,7 +164,7 @@ impl<'a> StagedFolder<'a> {
     /// Writes a file atomically.
     ///
     /// # Errors
-    /// As [`AtomicFile::fill`].
+    /// Fails as [`AtomicFile::fill`] does.
     pub fn write(
         &self,
         name: &str,
@@ -176,7 +176,7 @@ impl<'a> StagedFolder<'a> {
     /// Begins to write a file that appears when it is committed.
     ///
     /// # Errors
-    /// As [`AtomicFile::create`].
+    /// Fails as [`AtomicFile::create`] does.
     pub fn begin(&self, name: &str) -> Result<AtomicFile<'a>> {
         AtomicFile::create(self.files, &self.path_of(name))
     }
@@ -184,7 +184,7 @@ impl<'a> StagedFolder<'a> {
     /// Writes bytes to a file atomically.
     ///
     /// # Errors
-    /// As [`AtomicFile::fill`].
+    /// Fails as [`AtomicFile::fill`] does.
     pub fn write_bytes(&self, name: &str, bytes: &[u8]) -> Result<FileDigest> {
         self.write(name, |out| out.write_all(bytes))
     }
@@ -192,7 +192,7 @@ impl<'a> StagedFolder<'a> {
     /// Writes a value atomically, as indented JSON with a final newline.
     ///
     /// # Errors
-    /// As [`AtomicFile::fill`].
+    /// Fails as [`AtomicFile::fill`] does.
     pub fn write_json<T: Serialize + ?Sized>(&self, name: &str, value: &T) -> Result<FileDigest> {
         self.write(name, json(value))
     }
@@ -200,7 +200,7 @@ impl<'a> StagedFolder<'a> {
     /// Writes a value as [checksummed JSON](mod@crate::checksummed_json), atomically.
     ///
     /// # Errors
-    /// As [`AtomicFile::fill`].
+    /// Fails as [`AtomicFile::fill`] does.
     ///
     /// # Panics
     /// As [`checksummed_json`](fn@crate::checksummed_json::checksummed_json).
@@ -213,7 +213,7 @@ impl<'a> StagedFolder<'a> {
     /// Writes a value as checksummed JSON, atomically but without an fsync: a power cut may lose it.
     ///
     /// # Errors
-    /// When the value is too large to be read back, or when the file cannot be written.
+    /// Fails when the value is too large to be read back, or when the file cannot be written.
     ///
     /// # Panics
     /// As [`checksummed_json`](fn@crate::checksummed_json::checksummed_json).
@@ -234,7 +234,7 @@ impl<'a> StagedFolder<'a> {
     /// another format.
     ///
     /// # Errors
-    /// When the file exists and cannot be read.
+    /// Fails when the file exists and cannot be read.
     pub fn read_checksummed<T: DeserializeOwned>(&self, name: &str) -> Result<Option<T>> {
         let path = self.path_of(name);
         match self.files.read(&path, MAX_BYTES) {
@@ -247,7 +247,7 @@ impl<'a> StagedFolder<'a> {
     /// Moves the file or folder with this name from another folder to this one; replaces an existing one.
     ///
     /// # Errors
-    /// When the file or folder cannot be renamed.
+    /// Fails when the file or folder cannot be renamed.
     pub fn move_into(&self, from: &Path, name: &str) -> Result<()> {
         let to = self.path_of(name);
         self.files.rename(from, &to).map_err(Error::io("rename to", &to))
@@ -256,7 +256,7 @@ impl<'a> StagedFolder<'a> {
     /// Syncs the folder, so that its names survive a power cut.
     ///
     /// # Errors
-    /// When the folder cannot be synced.
+    /// Fails when the folder cannot be synced.
     pub fn sync(&self) -> Result<()> {
         self.files.sync_folder(&self.path).map_err(Error::io("sync", &self.path))
     }
@@ -264,7 +264,7 @@ impl<'a> StagedFolder<'a> {
     /// Removes a file or a folder with its contents. Returns whether it existed.
     ///
     /// # Errors
-    /// When the file or folder cannot be removed.
+    /// Fails when the file or folder cannot be removed.
     pub fn remove(&self, name: &str) -> Result<bool> {
         let path = self.path_of(name);
         let removed = match self.files.symlink_metadata(&path) {
@@ -280,7 +280,7 @@ impl<'a> StagedFolder<'a> {
     /// never taken for a complete one. Also removes what an earlier, killed process left under that name.
     ///
     /// # Errors
-    /// When the file or folder cannot be renamed or removed, or when this folder cannot be synced.
+    /// Fails when the file or folder cannot be renamed or removed, or when this folder cannot be synced.
     pub fn discard(&self, name: &str, hidden: &str) -> Result<()> {
         self.remove(hidden)?;
         if self.has(name)? {
@@ -294,7 +294,7 @@ impl<'a> StagedFolder<'a> {
     /// Removes all names in the folder for which `is_removed` returns true.
     ///
     /// # Errors
-    /// When the folder cannot be read, or when a name cannot be removed.
+    /// Fails when the folder cannot be read, or when a name cannot be removed.
     pub fn clear(&self, is_removed: impl Fn(&str) -> bool) -> Result<()> {
         self.names()?.iter().filter(|name| is_removed(name)).try_for_each(|name| self.remove(name).map(drop))
     }
@@ -302,7 +302,7 @@ impl<'a> StagedFolder<'a> {
     /// Removes the folder with its contents.
     ///
     /// # Errors
-    /// When the folder cannot be removed.
+    /// Fails when the folder cannot be removed.
     pub fn remove_all(&self) -> Result<()> {
         self.files.remove_dir_all(&self.path).map_err(Error::io("remove", &self.path))
     }
@@ -310,7 +310,7 @@ impl<'a> StagedFolder<'a> {
     /// Removes the folder if it is empty. Returns whether it no longer exists.
     ///
     /// # Errors
-    /// When the folder cannot be removed although it is empty.
+    /// Fails when the folder cannot be removed although it is empty.
     pub fn remove_if_empty(&self) -> Result<bool> {
         match self.files.remove_dir(&self.path) {
             Ok(()) => Ok(true),
@@ -325,7 +325,7 @@ impl<'a> StagedFolder<'a> {
     /// another process has just begun to use it.
     ///
     /// # Errors
-    /// When the folder cannot be read, or when it or a name in it cannot be removed.
+    /// Fails when the folder cannot be read, or when it or a name in it cannot be removed.
     pub fn remove_unlocking(&self, locks: Vec<OutputLock>) -> Result<()> {
         self.clear(|name| locks.iter().all(|lock| lock.name != name))?;
         for lock in &locks {

@@ -24,7 +24,7 @@ pub(crate) fn hub_files(task: &Task, official: &str) -> Option<Vec<String>> {
 /// Reads the examples of a file. The numbers of the classes mean the names in the file's metadata.
 ///
 /// # Errors
-/// As [`crate::read_examples`].
+/// Fails as [`crate::read_examples`] does.
 pub(crate) fn read_hub_file(
     task: &Task,
     path: &Path,

@@ -53,8 +53,8 @@ pub struct TableOptions<'a> {
 /// Returns the task of a table. Unless given, its classes and its range are found in `train`. `test` may have labels. Labels are normalized: surrounding blanks are removed, `1.0` becomes `1`, and `True` becomes `true`.
 ///
 /// # Errors
-/// When the columns are not two or three different ones, when the labels of `train` cannot be classes, or when a file
-/// cannot be read or has an error; errors in a line name it.
+/// Fails when the columns are not two or three different ones, when the labels of `train` cannot be classes, or when a
+/// file cannot be read or has an error; errors in a line name it.
 pub fn describe(
     options: TableOptions<'_>,
     train: &Path,

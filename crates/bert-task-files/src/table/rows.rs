@@ -51,7 +51,7 @@ impl RowRules<'_> {
     /// Returns the normalized label of a row. A known class is a label, even if it is a mark of a missing one.
     ///
     /// # Errors
-    /// When the row has no label, or one that marks a missing label.
+    /// Fails when the row has no label, or one that marks a missing label.
     pub(super) fn label(&self, written: &str) -> Result<String, Error> {
         let label = normalize_label(written);
         let is_known = |known: &[String]| known.iter().any(|class| normalize_label(class) == label);
@@ -70,7 +70,7 @@ impl RowRules<'_> {
 /// Returns the names of a table's columns, or the keys of its first JSON object.
 ///
 /// # Errors
-/// When the file name does not end as the name of a table, or when the beginning of the file cannot be read.
+/// Fails when the file name does not end as the name of a table, or when the beginning of the file cannot be read.
 pub fn column_names(path: &Path) -> Result<Vec<String>, Error> {
     let format = TextFormat::from_path(path);
     if format == TextFormat::Text {

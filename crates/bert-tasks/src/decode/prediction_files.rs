@@ -15,7 +15,7 @@ use crate::task::spec::Kind;
 /// clipped, and keep all digits.
 ///
 /// # Errors
-/// When `out` cannot be written.
+/// Fails when `out` cannot be written.
 ///
 /// # Panics
 /// When there is not exactly one prediction of the task's kind for each example.
@@ -44,7 +44,7 @@ pub fn write_predictions(
 /// Writes `index<TAB>label` rows below that header: labels as in the task's files, scores with all digits.
 ///
 /// # Errors
-/// When `out` cannot be written.
+/// Fails when `out` cannot be written.
 ///
 /// # Panics
 /// When an example has no label of the task's kind.
@@ -63,7 +63,7 @@ pub fn write_labels(out: &mut dyn Write, task: &Task, examples: &[Example]) -> i
 /// `test_results.tsv`. A regression has one column, the score.
 ///
 /// # Errors
-/// When `out` cannot be written.
+/// Fails when `out` cannot be written.
 pub fn write_probabilities(out: &mut dyn Write, rows: &[Vec<f32>]) -> io::Result<()> {
     for row in rows {
         let row: Vec<String> = row.iter().map(f32::to_string).collect();
@@ -77,7 +77,7 @@ pub fn write_probabilities(out: &mut dyn Write, rows: &[Vec<f32>]) -> io::Result
 /// the probability.
 ///
 /// # Errors
-/// When `out` cannot be written.
+/// Fails when `out` cannot be written.
 ///
 /// # Panics
 /// When there is not exactly one prediction of the task's kind and one row of outputs for each example, or an example

@@ -97,7 +97,7 @@ impl Task {
     /// Serializes only the name, as `--task` takes it.
     ///
     /// # Errors
-    /// When the serializer fails.
+    /// Fails when the serializer fails.
     pub fn serialize_name<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(self.spec().name)
     }

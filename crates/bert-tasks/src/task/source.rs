@@ -29,7 +29,8 @@ pub trait TextSource {
     /// windows end after the first error.
     ///
     /// # Errors
-    /// When the source cannot be opened. A window is an error if the input cannot be read; the error names the line.
+    /// Fails when the source cannot be opened. A window is an error if the input cannot be read; the error names the
+    /// line.
     fn windows(&self, trained_task: Option<&Task>, size: usize) -> Result<Windows<'_>, Error>;
 
     /// Returns the name of the second text column for messages.

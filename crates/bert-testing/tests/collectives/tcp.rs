@@ -120,7 +120,7 @@ fn a_silent_rank_is_named_by_all() {
     });
     for rank in [0, 2] {
         let text = results[rank].as_ref().unwrap_err().to_string();
-        assert!(text.contains("rank 1 on host-1") && text.contains("--group-timeout"), "{text}");
+        assert!(text.contains("rank 1 on host-1") && text.contains("`.group_timeout`"), "{text}");
     }
 }
 

@@ -69,8 +69,8 @@ impl Source {
     /// Opens a file of any content.
     ///
     /// # Errors
-    /// When the file cannot be read, or when compressed data are damaged or truncated, or need a dictionary or more
-    /// memory than is allowed.
+    /// Fails when the file cannot be read, or when compressed data are damaged or truncated, or need a dictionary or
+    /// more memory than is allowed.
     pub(crate) fn open(path: &Path) -> Result<Self> {
         let file = open_stream(path).map_err(Error::io("open", path))?;
         let stats = Arc::new(Mutex::new(ReadStats::default()));

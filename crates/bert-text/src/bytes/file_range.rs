@@ -87,7 +87,7 @@ impl FileRange {
 /// smaller than two shares or has no boundaries of documents.
 ///
 /// # Errors
-/// When the file cannot be read.
+/// Fails when the file cannot be read.
 pub fn ranges_of(
     path: &Path,
     file_bytes: u64,
@@ -183,7 +183,7 @@ impl SharedRange {
     /// Opens the text of a range.
     ///
     /// # Errors
-    /// When the file cannot be read.
+    /// Fails when the file cannot be read.
     pub(crate) fn open(path: &Path, range: FileRange) -> Result<(Self, Box<dyn BufRead + Send>)> {
         let file = open_stream_at(path, range.start.block).map_err(Error::io("open", path))?;
         let blocks = RangeHasher::new(range.start.block, range.block_size);

@@ -106,8 +106,8 @@ impl Dump {
     /// Appends the wikitext of the next article, if there is one.
     ///
     /// # Errors
-    /// When the dump cannot be read or is not well-formed XML, when it ends before its closing tag, or when a page is
-    /// longer than the limit. If it cannot be read, the cause is [`quick_xml::Error::Io`].
+    /// Fails when the dump cannot be read or is not well-formed XML, when it ends before its closing tag, or when a
+    /// page is longer than the limit. If it cannot be read, the cause is [`quick_xml::Error::Io`].
     pub(super) fn next_article(&mut self, into: &mut Vec<u8>) -> Result<NextRow, Error> {
         let count = self.count;
         catch_panic(|| self.next_page(into)).unwrap_or_else(|panic| {

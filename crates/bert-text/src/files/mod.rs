@@ -50,8 +50,8 @@ pub fn reject_too_many(files: usize, bytes_of_names: u64) -> Result<u64> {
 /// list of names. A URL stands for an object, or for all objects below its name.
 ///
 /// # Errors
-/// When the list is empty, when an input names no file or belongs to a table that keeps deleted rows, or when a folder
-/// cannot be read; the error names the path.
+/// Fails when the list is empty, when an input names no file or belongs to a table that keeps deleted rows, or when a
+/// folder cannot be read; the error names the path.
 pub fn expand(inputs: &[PathBuf]) -> Result<Vec<PathBuf>> {
     Ok(find(inputs)?.into_iter().flat_map(|walk| walk.found).collect())
 }
@@ -123,13 +123,13 @@ pub fn files_to_read(inputs: &[PathBuf], text_column: &str) -> Result<Vec<PathBu
 /// only; both are rejected when they are read. With another `text_column` than the default, no table is skipped.
 ///
 /// # Errors
-/// As [`expand`], and when a table cannot be opened.
+/// Fails as [`expand`] does, and when a table cannot be opened.
 pub fn skipped_tables_warning(inputs: &[PathBuf], text_column: &str) -> Result<Option<String>> {
     let tables = InputFiles::find(inputs, text_column)?.skipped_tables;
     Ok(tables.first().map(|first| {
         format!(
             "{} CSV or TSV file(s) in input folders are skipped, {} first: they have no column {TEXT_COLUMN:?}; name the \
-             column of their text with `.text_column`, or leave them out of the folder",
+             column of their text with --text-column, or leave them out of the folder",
             tables.len(),
             shown(first)
         )
@@ -140,7 +140,7 @@ pub fn skipped_tables_warning(inputs: &[PathBuf], text_column: &str) -> Result<O
 /// known programs write for themselves.
 ///
 /// # Errors
-/// The same errors as [`expand`].
+/// Fails as [`expand`] does.
 pub fn skipped_names_note(inputs: &[PathBuf]) -> Result<Option<String>> {
     let left_out: Vec<PathBuf> = find(inputs)?.into_iter().flat_map(|walk| walk.left_out).collect();
     Ok(left_out.iter().min().map(|first| {
@@ -237,7 +237,7 @@ pub fn first_duplicate(files: &[PathBuf]) -> Option<&PathBuf> {
 /// the output as text.
 ///
 /// # Errors
-/// When the output is inside an input folder or contains an input, or when [`expand`] fails.
+/// Fails when the output is inside an input folder or contains an input, or when [`expand`] fails.
 pub fn reject_output_inside(inputs: &[PathBuf], output: &Path) -> Result<()> {
     let real = |path: &Path| if is_url(path) { with_lower_scheme(path) } else { real_path(&on_disk(path)) };
     let output_is = real(output);
@@ -264,7 +264,7 @@ pub fn reject_output_inside(inputs: &[PathBuf], output: &Path) -> Result<()> {
 /// Rejects a vocabulary that is among the inputs.
 ///
 /// # Errors
-/// When the vocabulary is among the inputs.
+/// Fails when the vocabulary is among the inputs.
 pub fn reject_vocabulary(files: &[PathBuf], vocabulary: &Path) -> Result<()> {
     let vocabulary = &*on_disk(vocabulary);
     let real = real_path(vocabulary);

@@ -25,7 +25,7 @@ fn with_plain_brackets(pattern: &str) -> String {
 /// Collects the files that a pattern matches. If it matches none, its brackets are taken literally.
 ///
 /// # Errors
-/// When the pattern is invalid or matches no file, or when a folder or a matching path cannot be read.
+/// Fails when the pattern is invalid or matches no file, or when a folder or a matching path cannot be read.
 pub(super) fn collect(pattern: &str, walk: &mut Walk) -> Result<()> {
     let found = collect_as_it_is(pattern, walk)?;
     if walk.found.is_empty() && pattern.contains('[') {

@@ -29,7 +29,7 @@ impl Walk {
     /// Collects the files below a folder.
     ///
     /// # Errors
-    /// When a folder is a table that keeps deleted rows, when a path is neither a file nor a folder, or when
+    /// Fails when a folder is a table that keeps deleted rows, when a path is neither a file nor a folder, or when
     /// [`Walk::inside`] fails.
     pub(crate) fn collect(&mut self, folder: &Path) -> Result<()> {
         reject_table(folder)?;
@@ -56,7 +56,7 @@ impl Walk {
     /// Visits the names in a folder and their paths.
     ///
     /// # Errors
-    /// When the folder is inside itself, when it cannot be read, or when `visit` fails.
+    /// Fails when the folder is inside itself, when it cannot be read, or when `visit` fails.
     pub(super) fn inside(
         &mut self,
         folder: &Path,
@@ -95,8 +95,8 @@ pub(super) enum Kind {
 /// Returns whether a path is a file or a folder; links are followed.
 ///
 /// # Errors
-/// When the path does not exist, when a link points to nothing or to itself, when the path is neither a regular file
-/// nor a folder, or when the system cannot tell.
+/// Fails when the path does not exist, when a link points to nothing or to itself, when the path is neither a regular
+/// file nor a folder, or when the system cannot tell.
 pub(super) fn kind(path: &Path) -> Result<Kind> {
     match fs::metadata(path) {
         Ok(metadata) if metadata.is_dir() => Ok(Kind::Folder),
@@ -126,7 +126,7 @@ pub(super) fn is_skipped(name: &OsStr) -> bool {
 /// Rejects the folder of a table that keeps files of deleted rows and lists the valid files in a log.
 ///
 /// # Errors
-/// When the folder is a Delta, Hudi or Iceberg table.
+/// Fails when the folder is a Delta, Hudi or Iceberg table.
 pub(super) fn reject_table(folder: &Path) -> Result<()> {
     let is_folder = |name: &str| folder.join(name).is_dir();
     let is_iceberg = || {
@@ -161,7 +161,7 @@ pub(super) fn table(format: &'static str, folder: &Path) -> Error {
 /// Rejects files that were named or matched individually and belong to a table.
 ///
 /// # Errors
-/// When a file is in the folder of a Delta, Hudi or Iceberg table.
+/// Fails when a file is in the folder of a Delta, Hudi or Iceberg table.
 pub(super) fn reject_files_of_tables(files: &[PathBuf]) -> Result<()> {
     let mut folders: Vec<&Path> = files.iter().filter_map(|file| file.parent()).collect();
     folders.dedup();

@@ -78,7 +78,7 @@ impl LineCheck {
     /// Checks the first lines of a file, which are the whole file with `is_whole`.
     ///
     /// # Errors
-    /// As for the lines of the whole file.
+    /// Fails as for the lines of the whole file.
     pub(crate) fn check_head(head: &[u8], is_whole: bool, path: &Path, bad_lines: BadLines) -> Result<()> {
         let mut check = Self::default();
         let end =

@@ -35,7 +35,7 @@ pub(crate) struct JsonText {
 /// Returns the text of one JSON row, `None` for a null; `path`, `line` and `column` are named in errors.
 ///
 /// # Errors
-/// When the row is not an object, or when `column` is missing or not text.
+/// Fails when the row is not an object, or when `column` is missing or not text.
 pub fn json_text(json: &str, path: &Path, line: u64, column: &str) -> Result<Option<String>> {
     read_row(json, path, line, column).map(|row| row.text)
 }

@@ -10,8 +10,8 @@ use crate::parquet::text_rows::open;
 /// Returns the names of the classes that the numbers of a column mean, in their order. Empty if the file does not state them.
 ///
 /// # Errors
-/// When the file cannot be read, or when it is not a Parquet file, is damaged or uses features that this program cannot
-/// read.
+/// Fails when the file cannot be read, or when it is not a Parquet file, is damaged or uses features that this program
+/// cannot read.
 pub fn class_names(path: &Path, column: &str) -> Result<Vec<String>> {
     let file = open(path, |_| false)?;
     let metadata = file.builder.metadata().file_metadata().key_value_metadata();

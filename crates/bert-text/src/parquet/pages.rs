@@ -74,8 +74,8 @@ impl PageHeader {
 /// Returns the decompressed size of the largest page of a column chunk, according to the page headers.
 ///
 /// # Errors
-/// When a header is damaged, when a page is too large or decompresses to more than its header says, or when there are
-/// more values than a file of its size may contain.
+/// Fails when a header is damaged, when a page is too large or decompresses to more than its header says, or when there
+/// are more values than a file of its size may contain.
 pub(crate) fn check_pages(file: &File, start: u64, length: u64, codec: Compression) -> Result<u64> {
     let mut at = start;
     let end = start + length;

@@ -34,8 +34,8 @@ impl TextRows {
     /// Opens a file, from which no column is read.
     ///
     /// # Errors
-    /// When the file cannot be read, or when it is not a Parquet file, is damaged or uses features that this program
-    /// cannot read.
+    /// Fails when the file cannot be read, or when it is not a Parquet file, is damaged or uses features that this
+    /// program cannot read.
     pub(crate) fn open(path: &Path) -> Result<Self> {
         let schema = open(path, |_| false)?.builder.schema().clone();
         let names = schema.fields().iter().map(|field| field.name().clone()).collect();
@@ -56,7 +56,8 @@ impl TextRows {
     /// Selects the columns to read.
     ///
     /// # Errors
-    /// When the file cannot be read as Parquet, or when a column has values other than text, numbers and truth values.
+    /// Fails when the file cannot be read as Parquet, or when a column has values other than text, numbers and truth
+    /// values.
     pub(crate) fn select(&mut self, columns: &[usize]) -> Result<()> {
         let path = &self.path;
         let names = &self.names;
@@ -78,7 +79,7 @@ impl TextRows {
     /// Returns the values of the next row, one for each column; `None` for a null and for a column that is not selected.
     ///
     /// # Errors
-    /// When rows cannot be read, or when a value of a binary column is not UTF-8.
+    /// Fails when rows cannot be read, or when a value of a binary column is not UTF-8.
     pub(crate) fn next_values(&mut self) -> Result<Option<Vec<Option<String>>>> {
         let path = &self.path;
         let row = self.rows_read + 1;

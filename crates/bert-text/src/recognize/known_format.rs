@@ -151,7 +151,7 @@ const FIRST_LINES: &[(&str, &str, &str)] = &[
 /// decompression by `compression`.
 ///
 /// # Errors
-/// When a file begins with the signature of a format that is not text.
+/// Fails when a file begins with the signature of a format that is not text.
 pub(crate) fn reject_known_format(path: &Path, head: &[u8], compression: Option<&'static str>) -> Result<()> {
     match known(path, head, compression) {
         Some((format, advice)) => Err(Error::data(format!("this is {format}: {advice}")).at(path)),

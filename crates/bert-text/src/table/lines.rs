@@ -35,8 +35,8 @@ impl<R: BufRead> LineReader<R> {
     /// Returns the next line and its number, from 1. An LF at the end does not begin another line.
     ///
     /// # Errors
-    /// When the text cannot be read, when it is in UTF-16, or when a line is too long or not UTF-8; errors in a line
-    /// name it.
+    /// Fails when the text cannot be read, when it is in UTF-16, or when a line is too long or not UTF-8; errors in a
+    /// line name it.
     pub fn next_line(&mut self) -> Result<Option<(u64, &str)>> {
         self.line += 1;
         self.bytes.clear();

@@ -40,7 +40,8 @@ use crate::{Block, BlockReader, Format, InputEntry, Reading, each_file};
 /// Returns the format of each file. All files that are refused are in one error.
 ///
 /// # Errors
-/// When [`Format::detect`] fails, when the first lines of a file are not UTF-8, or when a table has no text column.
+/// Fails when [`Format::detect`] fails, when the first lines of a file are not UTF-8, or when a table has no text
+/// column.
 pub fn recognized(files: &[PathBuf], rules: TextRules<'_>) -> Result<Vec<Format>> {
     each_file(files, |path| {
         let input = OpenInput::open(path, rules.reading)?;
@@ -70,8 +71,8 @@ impl InputReader {
     /// Opens a file; `file` is its index in the list, `text_column` the text column of tables except JSON.
     ///
     /// # Errors
-    /// When [`Format::detect`] fails, when the head of a table cannot be read, or when its text column is missing or
-    /// has another type.
+    /// Fails when [`Format::detect`] fails, when the head of a table cannot be read, or when its text column is missing
+    /// or has another type.
     pub fn open(path: &Path, file: usize, text_column: &str) -> Result<Self> {
         Self::open_with(path, file, Reading { text_column, ..Reading::default() })
     }
@@ -79,7 +80,7 @@ impl InputReader {
     /// Opens a file that is recognized and read with these options; `file` is its index in the list.
     ///
     /// # Errors
-    /// As [`InputReader::open`].
+    /// Fails as [`InputReader::open`] does.
     pub fn open_with(path: &Path, file: usize, reading: Reading<'_>) -> Result<Self> {
         let text_column = reading.text_column;
         let (source, layout) = match OpenInput::open(path, reading)? {
@@ -107,7 +108,7 @@ impl InputReader {
     /// Opens a range of a divided file; `file` is its index in the list.
     ///
     /// # Errors
-    /// When the file cannot be read.
+    /// Fails when the file cannot be read.
     pub fn open_range(path: &Path, file: usize, range: FileRange) -> Result<Self> {
         BlockReader::open_range(path, file, range).map(Self::Lines)
     }
@@ -123,7 +124,7 @@ impl InputReader {
     /// Returns the next block, or `None` after the last block of the file.
     ///
     /// # Errors
-    /// When [`BlockReader::next_block`] fails, or when a row is faulty; the error names the row.
+    /// Fails when [`BlockReader::next_block`] fails, or when a row is faulty; the error names the row.
     pub fn next_block(&mut self) -> Result<Option<Block>> {
         match self {
             Self::Lines(reader) => reader.next_block(),
@@ -135,7 +136,7 @@ impl InputReader {
     /// Returns the manifest entry of the file; valid after the last block.
     ///
     /// # Errors
-    /// When a Parquet file cannot be read again for its digest.
+    /// Fails when a Parquet file cannot be read again for its digest.
     pub fn entry(&self) -> Result<InputEntry> {
         match self {
             Self::Lines(reader) => Ok(reader.entry()),

@@ -41,8 +41,8 @@ impl RowReader {
     /// Opens a file and finds its text column.
     ///
     /// # Errors
-    /// When the file cannot be read, when it is damaged or uses features or a compression that this program cannot
-    /// read, or when the text column is missing or has another type.
+    /// Fails when the file cannot be read, when it is damaged or uses features or a compression that this program
+    /// cannot read, or when the text column is missing or has another type.
     pub fn open(path: &Path, file: usize, column: &str) -> Result<Self> {
         let source = open_file(path).map_err(Error::io("open", path))?;
         let bytes = source.metadata().map_err(Error::io("read", path))?.len();
@@ -93,8 +93,8 @@ impl RowReader {
     /// Returns the next block of whole rows, or `None` after the last block of the file.
     ///
     /// # Errors
-    /// When rows cannot be read or are not as many as the file declares, when a row is too long or not UTF-8, or when
-    /// the file expands by more than text can.
+    /// Fails when rows cannot be read or are not as many as the file declares, when a row is too long or not UTF-8, or
+    /// when the file expands by more than text can.
     pub fn next_block(&mut self) -> Result<Option<Block>> {
         if self.done {
             return Ok(None);

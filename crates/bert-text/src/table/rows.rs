@@ -97,7 +97,7 @@ impl TableReader {
     /// Returns a reader of a text in the format CSV, TSV or JSON; errors name `path`.
     ///
     /// # Errors
-    /// When the beginning of the text cannot be read.
+    /// Fails when the beginning of the text cannot be read.
     pub fn new(path: &Path, format: TextFormat, mut text: Text) -> Result<Self> {
         let mut head = Vec::new();
         text.by_ref().take(HEAD as u64).read_to_end(&mut head).map_err(Error::io("read", path))?;
@@ -121,8 +121,8 @@ impl TableReader {
     /// Opens a Parquet file.
     ///
     /// # Errors
-    /// When the file cannot be read, or when it is not a Parquet file, is damaged or uses features that this program
-    /// cannot read.
+    /// Fails when the file cannot be read, or when it is not a Parquet file, is damaged or uses features that this
+    /// program cannot read.
     pub fn parquet(path: &Path) -> Result<Self> {
         Ok(Self { path: path.to_owned(), rows: Rows::Parquet(TextRows::open(path)?), first: None })
     }
@@ -130,7 +130,7 @@ impl TableReader {
     /// Returns the header; `None` for JSON, whose rows have names, and for an empty file.
     ///
     /// # Errors
-    /// As [`Self::next_row`].
+    /// Fails as [`Self::next_row`] does.
     pub fn header(&mut self) -> Result<Option<Header>> {
         match &self.rows {
             Rows::Json(_) => return Ok(None),
@@ -149,7 +149,8 @@ impl TableReader {
     /// which is not read again.
     ///
     /// # Errors
-    /// When a Parquet file cannot be read, or when a column of it has values other than text, numbers and truth values.
+    /// Fails when a Parquet file cannot be read, or when a column of it has values other than text, numbers and truth
+    /// values.
     pub fn select(&mut self, columns: &[usize], first_row_is_header: bool) -> Result<()> {
         if first_row_is_header {
             self.first = None;
@@ -177,8 +178,8 @@ impl TableReader {
     /// Returns the next row; blank lines are not rows.
     ///
     /// # Errors
-    /// When a quote is not closed or not allowed, when a row is not a JSON object, when a Parquet file cannot be read
-    /// or has a text that is not UTF-8, or when [`LineReader::next_line`] fails.
+    /// Fails when a quote is not closed or not allowed, when a row is not a JSON object, when a Parquet file cannot be
+    /// read or has a text that is not UTF-8, or when [`LineReader::next_line`] fails.
     pub fn next_row(&mut self) -> Result<Option<Row>> {
         match self.first.take() {
             None => self.read_row(),

@@ -34,7 +34,7 @@ impl SeparatedRows {
     /// Reads the first row and finds the text column, by its name or its number from 1.
     ///
     /// # Errors
-    /// When the file cannot be read, when the first row is faulty, or when the column is missing or there twice.
+    /// Fails when the file cannot be read, when the first row is faulty, or when the column is missing or there twice.
     pub(super) fn open(file: &mut RowFile, separator: u8, column: &str) -> Result<Self> {
         let TableStart { parser, skipped } = TableStart::detect(&file.source.head, separator);
         let mut text = file.source.take_text();
@@ -69,7 +69,7 @@ impl SeparatedRows {
                 } else {
                     let longest = (0..names.len()).max_by_key(|&at| names[at].len()).unwrap_or_default() + 1;
                     format!(
-                        "missing, and the first line is no header ({}): give the column by its number, such as `.text_column` {longest}",
+                        "missing, and the first line is no header ({}): give the column by its number, such as `.text_column {longest}`",
                         listed(&names)
                     )
                 };

@@ -102,7 +102,7 @@ impl DataLoader {
     /// Opens a data folder.
     ///
     /// # Errors
-    /// When the manifest is missing or cannot be read, or the folder has no instances.
+    /// Fails when the manifest is missing or cannot be read, or the folder has no instances.
     pub fn open(folder: &Path, seed: u64) -> Result<Self, Error> {
         Self::new(DataSet::open(folder)?, seed)
     }
@@ -110,7 +110,7 @@ impl DataLoader {
     /// Creates a loader for an open data set.
     ///
     /// # Errors
-    /// When the data set has no instances.
+    /// Fails when the data set has no instances.
     pub fn new(data: DataSet, seed: u64) -> Result<Self, Error> {
         Self::mixed(vec![(data, 1.0)], seed)
     }
@@ -119,8 +119,8 @@ impl DataLoader {
     /// the weights; layouts and the number of instances may differ.
     ///
     /// # Errors
-    /// When a data set has no instances, when vocabulary, tokenizer, maximum length or `nsp` of the data sets differ,
-    /// or when two of them have the same shards.
+    /// Fails when a data set has no instances, when vocabulary, tokenizer, maximum length or `nsp` of the data sets
+    /// differ, or when two of them have the same shards.
     ///
     /// # Panics
     /// Panics without a data set.
@@ -206,7 +206,7 @@ impl DataLoader {
     /// the model's tokenizer if known, is the same as the data's.
     ///
     /// # Errors
-    /// When the data does not fit the model or its tokenizer; the error lists every difference.
+    /// Fails when the data does not fit the model or its tokenizer; the error lists every difference.
     pub fn check_fits(&self, model: &BertConfig, text: Option<&ModelTokenizer>) -> Result<(), Error> {
         let mut differences = Vec::new();
         let size = self.manifest().vocabulary.size;
@@ -220,7 +220,7 @@ impl DataLoader {
         }
         if model.type_vocab_size < 2 && self.manifest().config.nsp != Nsp::Off {
             differences.push(
-                "the model has one segment (type_vocab_size 1), but the data has pairs; make it with `.nsp` off".to_string(),
+                "the model has one segment (type_vocab_size 1), but the data has pairs; make it with `.nsp off`".to_string(),
             );
         }
         if model.max_position_embeddings < length {
@@ -253,7 +253,7 @@ impl DataLoader {
     /// Returns the samples `start..start + size` of the run as one batch.
     ///
     /// # Errors
-    /// When a shard cannot be read or does not match the manifest.
+    /// Fails when a shard cannot be read or does not match the manifest.
     pub fn batch(&mut self, start: u64, size: usize) -> Result<PretrainingBatch, Error> {
         let mut batch = self.rows_of_batch(start, 0..size)?;
         if let Some(buckets) = &self.buckets {
@@ -265,7 +265,7 @@ impl DataLoader {
     /// Returns the rows `rows` of the batch whose first sample is `start`, padded to the maximum length.
     ///
     /// # Errors
-    /// Same as [`DataLoader::batch`].
+    /// Fails as [`DataLoader::batch`] does.
     pub(crate) fn rows_of_batch(
         &mut self,
         start: u64,
@@ -290,7 +290,7 @@ impl DataLoader {
     /// on the loader's seed.
     ///
     /// # Errors
-    /// Same as [`DataLoader::batch`].
+    /// Fails as [`DataLoader::batch`] does.
     pub fn stored(&mut self, start: u64, end: u64) -> Result<PretrainingBatch, Error> {
         let mut batch = PretrainingBatch::with_capacity((end - start) as usize, self.seq_length);
         let pad_id = self.vocabulary().pad_id() as i32;
@@ -314,7 +314,7 @@ impl DataLoader {
     /// Returns one instance of the folder, as [`DataLoader::stored`] puts it into batches.
     ///
     /// # Errors
-    /// Same as [`DataLoader::batch`].
+    /// Fails as [`DataLoader::batch`] does.
     ///
     /// # Panics
     /// When `index` is out of range.
@@ -326,7 +326,7 @@ impl DataLoader {
 /// Checks that the instances of two data sets can be in one batch.
 ///
 /// # Errors
-/// When vocabulary, tokenizer, maximum length or `nsp` differ; the error lists every difference.
+/// Fails when vocabulary, tokenizer, maximum length or `nsp` differ; the error lists every difference.
 fn check_mixes(first: &DataSet, other: &DataSet) -> Result<(), Error> {
     let [a, b] = [first, other].map(|data| &data.manifest().config);
     let [a_name, b_name] = [first, other].map(|data| data.folder().display());

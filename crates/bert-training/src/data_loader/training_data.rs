@@ -33,7 +33,7 @@ impl TrainingData {
     /// Parses the values of `--data`. A single folder needs no weight.
     ///
     /// # Errors
-    /// A sentence that names the value without a weight, or with one that is not positive.
+    /// Returns a sentence that names the value without a weight, or with one that is not positive.
     pub fn parse(values: Vec<PathBuf>) -> Result<Self, String> {
         if let [folder] = &values[..] {
             return Ok(folder.clone().into());
@@ -44,7 +44,7 @@ impl TrainingData {
             match (parts, weight.filter(|weight| *weight > 0.0 && weight.is_finite())) {
                 (Some((folder, _)), Some(weight)) => Ok(WeightedFolder { folder: folder.into(), weight }),
                 _ => Err(format!(
-                    "{}: each of several data folders needs a positive weight: `.data` A=0.8 `.data` B=0.2",
+                    "{}: each of several data folders needs a positive weight: `.data A=0.8` `.data B=0.2`",
                     value.display()
                 )),
             }
@@ -115,7 +115,7 @@ const FLAG: &str = "data";
 impl clap::Args for TrainingData {
     fn augment_args(command: clap::Command) -> clap::Command {
         let help = "Data folder from make-pretrain-data, or its URL. Several folders with weights are mixed: --data A=0.8 \
-                    `.data` B=0.2";
+                    `.data B=0.2`";
         let flag = clap::Arg::new(FLAG).long(FLAG).value_name("DIR|URL").help(help).required(true);
         let parser = clap::builder::PathBufValueParser::new();
         command.arg(flag.value_parser(parser).action(clap::ArgAction::Append))

@@ -37,7 +37,7 @@ impl ForgettingTest {
     /// Opens the heads of a model folder and a data folder of `make-pretrain-data`.
     ///
     /// # Errors
-    /// When the checkpoint has no masked-LM head, when the data does not fit it (such as data made with another
+    /// Fails when the checkpoint has no masked-LM head, when the data does not fit it (such as data made with another
     /// vocabulary), or when a file cannot be read.
     pub fn open(checkpoint: &Path, config: &BertConfig, data: &Path, device: &Device) -> Result<Self, Error> {
         let text = DataLoader::open(data, 0)?;
@@ -51,7 +51,7 @@ impl ForgettingTest {
     /// Returns the figures of the checkpoint itself.
     ///
     /// # Errors
-    /// When a shard cannot be read.
+    /// Fails when a shard cannot be read.
     pub fn before(&mut self) -> Result<MaskedLmScores, Error> {
         self.measure(self.pretrained.bert.clone())
     }
@@ -59,7 +59,7 @@ impl ForgettingTest {
     /// Returns the figures of an encoder without autodiff.
     ///
     /// # Errors
-    /// When a shard cannot be read.
+    /// Fails when a shard cannot be read.
     pub fn measure(&mut self, encoder: BertModel) -> Result<MaskedLmScores, Error> {
         let model = self.pretrained.clone().map_encoder(|_| encoder);
         let figures = evaluate(&model, &mut self.text, BATCH, None)?;

@@ -125,7 +125,7 @@ impl Evaluation {
 /// made with `--nsp off` has no next-sentence figures.
 ///
 /// # Errors
-/// When a shard cannot be read.
+/// Fails when a shard cannot be read.
 pub fn evaluate(
     model: &BertForPreTraining,
     loader: &mut DataLoader,
@@ -149,7 +149,7 @@ pub(crate) struct EvaluationBatches {
 /// of all batches are added in their order.
 ///
 /// # Errors
-/// When a rank has an error or is lost, or when a stop is requested before the last batch.
+/// Fails when a rank has an error or is lost, or when a stop is requested before the last batch.
 pub(crate) fn evaluate_in(
     group: &mut Group,
     model: &BertForPreTraining,
@@ -297,7 +297,7 @@ impl EvaluationSums {
 /// Returns the sums over one batch. `masked_characters` and `random_next`, which do not depend on the model, are 0.
 ///
 /// # Errors
-/// When the device fails.
+/// Fails when the device fails.
 pub fn evaluate_batch(
     model: &BertForPreTraining,
     input: PretrainingInput,

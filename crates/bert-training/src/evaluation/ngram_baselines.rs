@@ -79,7 +79,7 @@ struct MaskedToken {
 /// most 262,144 masked tokens predicted.
 ///
 /// # Errors
-/// When a shard cannot be read, or when the two have different vocabularies.
+/// Fails when a shard cannot be read, or when the two have different vocabularies.
 pub fn baselines(
     train: &[(DataSet, f64)],
     held_out: &mut DataLoader,

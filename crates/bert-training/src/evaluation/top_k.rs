@@ -16,7 +16,7 @@ use crate::evaluation::device_of;
 /// them.
 ///
 /// # Errors
-/// When a shard cannot be read.
+/// Fails when a shard cannot be read.
 pub fn top_k_accuracy(
     model: &BertForPreTraining,
     loader: &mut DataLoader,

@@ -48,7 +48,7 @@ impl Group {
     /// takes, and rank 0 learns that one of them is lost or was asked to stop: then it requests a stop itself.
     ///
     /// # Errors
-    /// When `work` fails, or when a rank of the group is lost.
+    /// Fails when `work` fails, or when a rank of the group is lost.
     pub(crate) fn first_works<T>(
         &mut self,
         stop: &StopFlag,
@@ -97,7 +97,7 @@ impl Group {
     /// Returns the states of all ranks.
     ///
     /// # Errors
-    /// When a rank of the group is lost.
+    /// Fails when a rank of the group is lost.
     fn exchange_states(&mut self, own: State) -> Result<Vec<State>, Error> {
         let mut messages: Vec<Message> = (0..self.ranks()).map(|_| Message::new(1)).collect();
         messages[self.rank()].content_mut()[0] = own.to_word();

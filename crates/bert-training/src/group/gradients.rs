@@ -27,7 +27,7 @@ impl Group {
     /// the elements that it owns.
     ///
     /// # Errors
-    /// When a rank of the group is lost.
+    /// Fails when a rank of the group is lost.
     pub(crate) fn reduce(
         &mut self,
         own: GradientSum,

@@ -119,7 +119,7 @@ impl Group {
     /// a rank that sees one card has this card.
     ///
     /// # Errors
-    /// If there are fewer cards than ranks.
+    /// Fails if there are fewer cards than ranks.
     pub(crate) fn device_of_this_rank(&self, device: DeviceName) -> Result<DeviceName, Error> {
         let DeviceName::Cuda(first) = device else { return Ok(device) };
         let topology = self.transport.topology();
@@ -185,7 +185,7 @@ impl Group {
     /// Checks that the ranks can share the micro-batches of a step equally, and notes their number for messages.
     ///
     /// # Errors
-    /// When the ranks cannot share them equally; the error names the possible numbers of ranks.
+    /// Fails when the ranks cannot share them equally; the error names the possible numbers of ranks.
     pub(crate) fn share_micro_batches(&mut self, all: usize) -> Result<(), Error> {
         self.micro_batches = all;
         if all.is_multiple_of(self.ranks()) {
@@ -202,7 +202,7 @@ impl Group {
     /// Runs an operation of the transport.
     ///
     /// # Errors
-    /// When a rank of the group is lost.
+    /// Fails when a rank of the group is lost.
     fn transfer(
         &mut self,
         operation: impl FnOnce(&mut dyn Transport, &mut Deadline<'_>) -> Result<(), Lost>,
@@ -217,7 +217,7 @@ impl Group {
     /// Sends `send[r]` to rank `r`, and fills `receive[r]` with the message of rank `r`. The own message is not moved.
     ///
     /// # Errors
-    /// When a rank of the group is lost, or when its message is damaged.
+    /// Fails when a rank of the group is lost, or when its message is damaged.
     fn all_to_all(&mut self, send: &mut [Message], receive: &mut [Message]) -> Result<(), Error> {
         let rank = self.rank();
         send.iter_mut().for_each(Message::seal);
@@ -231,7 +231,7 @@ impl Group {
     /// Sends the own message of `messages` to all ranks, and fills the others with theirs.
     ///
     /// # Errors
-    /// When a rank of the group is lost, or when its message is damaged.
+    /// Fails when a rank of the group is lost, or when its message is damaged.
     fn all_gather(&mut self, messages: &mut [Message]) -> Result<(), Error> {
         messages[self.rank()].seal();
         let mut parts: Vec<&mut [u8]> = messages.iter_mut().map(Message::bytes_mut).collect();
@@ -265,7 +265,7 @@ impl Group {
     /// Copies the message of rank 0 to all ranks.
     ///
     /// # Errors
-    /// When a rank of the group is lost, or when its message is damaged.
+    /// Fails when a rank of the group is lost, or when its message is damaged.
     fn broadcast(&mut self, message: &mut Message) -> Result<(), Error> {
         if self.is_first() {
             message.seal();
@@ -277,7 +277,7 @@ impl Group {
     /// Returns the value of rank 0, on which alone `value` is used.
     ///
     /// # Errors
-    /// When a rank of the group is lost.
+    /// Fails when a rank of the group is lost.
     pub(crate) fn value_of_first<T: Serialize + DeserializeOwned>(
         &mut self,
         value: Option<T>,
@@ -302,7 +302,7 @@ impl Group {
     /// returns the default value; a later error is dropped.
     ///
     /// # Errors
-    /// When there is an error and this is a single process, or all ranks know the error.
+    /// Fails when there is an error and this is a single process, or all ranks know the error.
     pub(crate) fn hold<T: Default>(&mut self, own: Result<T, Error>) -> Result<T, Error> {
         match own {
             Err(error) if !self.is_alone() && !is_known(&error) => {
@@ -322,8 +322,8 @@ impl Group {
     /// exit code.
     ///
     /// # Errors
-    /// When a rank of the group is lost, when this or another rank has an error or was asked to stop, or when the ranks
-    /// are at different steps.
+    /// Fails when a rank of the group is lost, when this or another rank has an error or was asked to stop, or when the
+    /// ranks are at different steps.
     pub(crate) fn gather(
         &mut self,
         own: Vec<u64>,
@@ -381,7 +381,7 @@ impl Group {
     /// Returns the value if no rank has an error.
     ///
     /// # Errors
-    /// Same as [`Group::gather`].
+    /// Fails as [`Group::gather`] does.
     pub(crate) fn agree<T>(&mut self, own: Result<T, Error>) -> Result<T, Error> {
         let value = self.hold(own.map(Some))?;
         self.gather(Vec::new(), |_| 0)?;

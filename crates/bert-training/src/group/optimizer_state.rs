@@ -14,7 +14,7 @@ impl Group {
     /// Returns the states of all ranks, on rank 0 only.
     ///
     /// # Errors
-    /// When a rank of the group is lost.
+    /// Fails when a rank of the group is lost.
     pub(crate) fn gather_states(&mut self, optimizer: &Optimizer) -> Result<Option<Snapshot>, Error> {
         if self.is_alone() {
             return Ok(Some(optimizer.snapshot()));
@@ -37,7 +37,7 @@ impl Group {
     /// is an optimizer that owns all elements, on rank 0.
     ///
     /// # Errors
-    /// When a rank of the group is lost.
+    /// Fails when a rank of the group is lost.
     pub(crate) fn scatter_states(
         &mut self,
         whole: Option<Optimizer>,

@@ -45,7 +45,7 @@ impl Group {
     /// before the first step of a process, the digests of the weights are compared.
     ///
     /// # Errors
-    /// When the weights of the ranks differ; otherwise as [`Group::gather`].
+    /// Fails when the weights of the ranks differ; otherwise as [`Group::gather`].
     pub(crate) fn start_step(
         &mut self,
         own: BatchTotals,
@@ -69,7 +69,7 @@ impl Group {
     /// Compares the digests of all ranks; names the ranks that differ from most others.
     ///
     /// # Errors
-    /// When the weights of the ranks differ.
+    /// Fails when the weights of the ranks differ.
     fn check_digests(&self, digests: &[&[u64]]) -> Result<(), Error> {
         let count = |digest: &&[u64]| digests.iter().filter(|other| *other == digest).count();
         let most = digests.iter().map(count).max().unwrap_or(0);
@@ -94,7 +94,7 @@ impl Group {
     /// wants one, and the position of the last rank.
     ///
     /// # Errors
-    /// Same as [`Group::gather`].
+    /// Fails as [`Group::gather`] does.
     pub(crate) fn finish_step(&mut self, own: Requests) -> Result<Requests, Error> {
         if self.is_alone() {
             return Ok(own);

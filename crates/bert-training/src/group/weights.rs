@@ -13,7 +13,7 @@ impl Group {
     /// Returns the model with the elements that the other ranks own.
     ///
     /// # Errors
-    /// When a rank of the group is lost.
+    /// Fails when a rank of the group is lost.
     pub(crate) fn share_weights<M: Module>(&mut self, model: M, layout: &Layout) -> Result<M, Error> {
         if self.is_alone() {
             return Ok(model);
@@ -38,7 +38,7 @@ impl Group {
     /// Returns the model with the weights of rank 0.
     ///
     /// # Errors
-    /// When a rank of the group is lost.
+    /// Fails when a rank of the group is lost.
     pub(crate) fn broadcast_weights<M: Module>(&mut self, model: M) -> Result<M, Error> {
         if self.is_alone() {
             return Ok(model);

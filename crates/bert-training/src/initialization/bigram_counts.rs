@@ -40,7 +40,7 @@ impl BigramCounts {
     /// receives the counted share of them.
     ///
     /// # Errors
-    /// When a stop is requested, or when a shard cannot be read.
+    /// Fails when a stop is requested, or when a shard cannot be read.
     ///
     /// # Panics
     /// Panics without a data set.

@@ -66,7 +66,7 @@ impl CachedFit {
     /// Returns the saved model, with the ids of the special tokens of its vocabulary.
     ///
     /// # Errors
-    /// When the file exists and cannot be read.
+    /// Fails when the file exists and cannot be read.
     pub(super) fn load(&self, special: SpecialIds) -> Result<FoundFit, Error> {
         Ok(match self.cache.load(&self.key)? {
             CachedResult::Absent => FoundFit::Absent,
@@ -81,7 +81,7 @@ impl CachedFit {
     /// Saves a model whose fit took this time.
     ///
     /// # Errors
-    /// When the file cannot be written.
+    /// Fails when the file cannot be written.
     pub(super) fn save(&self, model: &LogBilinear, took: Duration) -> Result<(), Error> {
         if took >= MIN_TIME {
             self.cache.store(&self.key, &to_bytes(model))?;

@@ -65,8 +65,8 @@ const COUNTING_SHARE: f64 = 0.4;
 /// the user's cache and found there the next time.
 ///
 /// # Errors
-/// When a stop is requested, when a shard cannot be read or does not match the manifest, when the text has no words,
-/// when the shape is too small for neighbour heads, or when the default device is not in this build.
+/// Fails when a stop is requested, when a shard cannot be read or does not match the manifest, when the text has no
+/// words, when the shape is too small for neighbour heads, or when the default device is not in this build.
 pub(crate) fn log_bilinear(
     sets: &[(DataSet, f64)],
     model: &BertConfig,

@@ -46,7 +46,7 @@ impl InitializationChoice {
 /// file has no `vocab_size`, the size of the vocabulary is used, and `note` receives a sentence about it.
 ///
 /// # Errors
-/// When the name is neither, or the file cannot be read or is not a valid configuration.
+/// Fails when the name is neither, or the file cannot be read or is not a valid configuration.
 pub fn named_model(name: &str, vocabulary: usize, note: &mut dyn FnMut(String)) -> Result<BertConfig, Error> {
     if let Ok(preset) = name.parse::<Preset>() {
         return Ok(BertConfig::preset(preset, vocabulary));
@@ -72,7 +72,7 @@ impl InitializationChoice {
     /// Returns this initialization for a model; it counts the text of data sets with their weights if it needs them.
     ///
     /// # Errors
-    /// When a stop is requested, or when a shard cannot be read or does not match the manifest.
+    /// Fails when a stop is requested, or when a shard cannot be read or does not match the manifest.
     pub fn weights(
         self,
         sets: &[(DataSet, f64)],
@@ -101,7 +101,7 @@ impl FreshWeights {
     /// Returns an initialization that needs no text.
     ///
     /// # Errors
-    /// When the choice needs text.
+    /// Fails when the choice needs text.
     pub fn uncounted(choice: InitializationChoice) -> Result<Self, Error> {
         if choice == InitializationChoice::Bigram {
             let reason = "bigram needs a data folder whose text it can count".to_string();

@@ -314,7 +314,7 @@ impl PretrainConfig {
     /// Checks each value and the combination of values.
     ///
     /// # Errors
-    /// When the value of an option is invalid, alone or together with others; the error names the flag.
+    /// Fails when the value of an option is invalid, alone or together with others; the error names the flag.
     pub fn validate(&self) -> Result<(), Error> {
         check(self.length()? != RunLength::Steps(0), "steps", "must be at least 1")?;
         check(self.batch_size > 0, "batch_size", "must be at least 1")?;
@@ -417,7 +417,7 @@ impl PretrainConfig {
     /// Returns the length of the run.
     ///
     /// # Errors
-    /// When both or neither of a number of steps and a budget are set.
+    /// Fails when both or neither of a number of steps and a budget are set.
     pub fn length(&self) -> Result<RunLength, Error> {
         let wrong = |flag, reason: &'static str| Err(Error::option(flag, reason));
         match (self.steps, self.budget) {

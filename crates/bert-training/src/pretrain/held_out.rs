@@ -19,7 +19,7 @@ impl PretrainConfig {
         if let Some(first) = first_of_several(folder) {
             let reason = format!(
                 "{}: this is not a data folder, but a list such as {first}; give each folder its weight, as in `.data` \
-                 A=0.8 `.data` B=0.2, or make one data set of several texts with make-pretrain-data `.input` A,B",
+                 A=0.8 `.data B=0.2`, or make one data set of several texts with make-pretrain-data `.input A,B`",
                 folder.display()
             );
             return Err(Error::option("data", reason));
@@ -41,7 +41,7 @@ impl PretrainConfig {
     /// be disjoint, and warns about it.
     ///
     /// # Errors
-    /// When the training data cannot be opened, or when all documents of a data set are in another one.
+    /// Fails when the training data cannot be opened, or when all documents of a data set are in another one.
     pub(super) fn find_held_out(
         &mut self,
         on_event: &mut dyn FnMut(PretrainEvent),
@@ -60,7 +60,7 @@ impl PretrainConfig {
     /// same one it would read the same samples with the same masks again. Returns the seed with its reason.
     ///
     /// # Errors
-    /// When the training data cannot be opened.
+    /// Fails when the training data cannot be opened.
     pub(super) fn seed_after_checkpoint(&mut self) -> Result<Option<ChosenDefault>, Error> {
         let Some(first) = self.init_checkpoint.as_deref().and_then(run_of_checkpoint) else {
             return Ok(None);

@@ -45,9 +45,9 @@ use crate::run_dir::training_run::Resume;
 /// Starts or continues a pre-training run.
 ///
 /// # Errors
-/// When an option is invalid, when the data or the model cannot be read or do not match, when the output folder cannot
-/// be used, when the memory is not enough, when the device computes wrong numbers, when too many steps are skipped, or
-/// when a stop is requested; before a stop after the first step, a checkpoint is written.
+/// Fails when an option is invalid, when the data or the model cannot be read or do not match, when the output folder
+/// cannot be used, when the memory is not enough, when the device computes wrong numbers, when too many steps are
+/// skipped, or when a stop is requested; before a stop after the first step, a checkpoint is written.
 pub fn pretrain(
     config: &PretrainConfig,
     resume: Resume,
@@ -60,7 +60,7 @@ pub fn pretrain(
 /// Runs [`pretrain`] on the given file system.
 ///
 /// # Errors
-/// Same as [`pretrain`].
+/// Fails as [`pretrain`] does.
 pub fn pretrain_on(
     files: &dyn FileSystem,
     config: &PretrainConfig,
@@ -75,8 +75,8 @@ pub fn pretrain_on(
 /// sends events other than [`PretrainEvent::Step`].
 ///
 /// # Errors
-/// Same as [`pretrain`]; when a rank of the group is lost or has an error, or when the ranks have different settings,
-/// data or weights.
+/// Fails as [`pretrain`] does; when a rank of the group is lost or has an error, or when the ranks have different
+/// settings, data or weights.
 pub fn pretrain_in(
     files: &dyn FileSystem,
     config: &PretrainConfig,

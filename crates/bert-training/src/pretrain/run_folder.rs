@@ -66,8 +66,8 @@ impl<'a> RunFolder<'a> {
     /// resumed from the start: a run killed in its first moments leaves one.
     ///
     /// # Errors
-    /// Same as [`check_free`]; when the existing run has a different configuration, or selects its best
-    /// weights on different held-out data.
+    /// Fails as [`check_free`] does; when the existing run has a different configuration, or selects its best weights
+    /// on different held-out data.
     pub(crate) fn open(
         files: &'a dyn FileSystem,
         run: DescribedRun<'_>,
@@ -112,7 +112,7 @@ impl<'a> RunFolder<'a> {
 /// Returns the settings of the run in a folder; `None` if the folder has no run.
 ///
 /// # Errors
-/// When its `run.json` is damaged.
+/// Fails when its `run.json` is damaged.
 pub(crate) fn recorded_settings(path: &Path) -> Result<Option<RunIdentity>, Error> {
     if !exists(&path.join(RUN))? {
         return Ok(None);
@@ -126,7 +126,7 @@ pub(crate) fn recorded_settings(path: &Path) -> Result<Option<RunIdentity>, Erro
 /// returns the differences.
 ///
 /// # Errors
-/// When the data differs and `keep_best` would compare losses across it, or when the file is damaged or cannot be
+/// Fails when the data differs and `keep_best` would compare losses across it, or when the file is damaged or cannot be
 /// written.
 fn record_held_out(
     folder: &StagedFolder<'_>,

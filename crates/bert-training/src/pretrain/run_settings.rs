@@ -59,7 +59,7 @@ impl RunSettings {
     /// Checks the configuration; then fills in initialization, learning rate, beta2 and precision on all ranks as on rank 0.
     ///
     /// # Errors
-    /// When an option is invalid, or when a rank is lost; otherwise as [`RunSettings::new`].
+    /// Fails when an option is invalid, or when a rank is lost; otherwise as [`RunSettings::new`].
     pub(crate) fn open(config: &PretrainConfig, group: &mut Group, resume: bool) -> Result<Self, Error> {
         let checked = config.validate().and_then(|()| group.share_micro_batches(config.micro_batches()));
         let own = checked.and_then(|()| Self::new(config, resume));
@@ -81,7 +81,7 @@ impl RunSettings {
     /// Fills in learning rate, beta2 and precision.
     ///
     /// # Errors
-    /// When the model or `--init-checkpoint` cannot be read, or when the resumed run is damaged.
+    /// Fails when the model or `--init-checkpoint` cannot be read, or when the resumed run is damaged.
     pub(crate) fn new(config: &PretrainConfig, resume: bool) -> Result<Self, Error> {
         let mut config = config.clone();
         let recorded = if resume { recorded_settings(&config.output)? } else { None };
@@ -193,7 +193,7 @@ impl RunSettings {
 /// Checks on rank 0 that the run can write its folder.
 ///
 /// # Errors
-/// When the folder is occupied or cannot be written.
+/// Fails when the folder is occupied or cannot be written.
 pub(crate) fn check_output(
     files: &dyn FileSystem,
     config: &PretrainConfig,

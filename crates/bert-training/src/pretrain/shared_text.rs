@@ -86,7 +86,7 @@ impl SharedText {
     /// Rejects a data set that is part of the other one, unless the user allows it.
     ///
     /// # Errors
-    /// When the data set is part of the other one and `allow_overlap` is false; the error names both.
+    /// Fails when the data set is part of the other one and `allow_overlap` is false; the error names both.
     pub(super) fn check(&self, allow_overlap: bool) -> Result<(), Error> {
         if allow_overlap || self.shared < self.compared {
             return Ok(());

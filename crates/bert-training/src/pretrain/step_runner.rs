@@ -66,7 +66,7 @@ impl<'a> StepRunner<'a> {
     /// Trains on the next batch.
     ///
     /// # Errors
-    /// When a rank has an error or is lost.
+    /// Fails when a rank has an error or is lost.
     pub(crate) fn run(
         &mut self,
         group: &mut Group,

@@ -59,7 +59,7 @@ impl Histogram {
 /// the last gradients.
 ///
 /// # Errors
-/// When the checkpoint cannot be read.
+/// Fails when the checkpoint cannot be read.
 pub fn checkpoint_histograms(checkpoint: &Path) -> Result<Vec<Histogram>, Error> {
     let weights = read_pretrained_tensors(checkpoint)?;
     let weights =

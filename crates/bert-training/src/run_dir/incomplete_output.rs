@@ -81,7 +81,7 @@ impl Drop for OutputGuard<'_> {
 /// Deletes the marker of a complete folder, which a killed process has left.
 ///
 /// # Errors
-/// When the folder cannot be changed.
+/// Fails when the folder cannot be changed.
 pub fn unmark(folder: &StagedFolder<'_>) -> Result<(), Error> {
     folder.remove(MARKER)?;
     folder.sync()

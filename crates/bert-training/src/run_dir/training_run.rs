@@ -56,7 +56,7 @@ impl TrainingRun {
     /// `config` for the reader.
     ///
     /// # Errors
-    /// When the folder has other files, is in use, or has a run and `resume` is off; when the run has another
+    /// Fails when the folder has other files, is in use, or has a run and `resume` is off; when the run has another
     /// identity; with `resume`, when the folder does not exist or all its checkpoints are corrupt.
     pub fn open(
         path: &Path,
@@ -91,7 +91,7 @@ impl TrainingRun {
     /// Restores the optimizer of the checkpoint that the run continues from.
     ///
     /// # Errors
-    /// When the optimizer's file is corrupt or names an unknown parameter.
+    /// Fails when the optimizer's file is corrupt or names an unknown parameter.
     pub fn restore(&self, optimizer: &mut Optimizer, device: &Device) -> Result<(), Error> {
         let Some(ValidCheckpoint { path, state }) = &self.start else { return Ok(()) };
         optimizer.restore(
@@ -105,7 +105,7 @@ impl TrainingRun {
     /// Appends a record to `metrics.jsonl`. It must have the field `step`, the number of finished steps.
     ///
     /// # Errors
-    /// When the file cannot be written.
+    /// Fails when the file cannot be written.
     pub fn record(&mut self, record: &impl Serialize) -> Result<(), Error> {
         self.metrics.append(record)
     }
@@ -114,7 +114,7 @@ impl TrainingRun {
     /// folder.
     ///
     /// # Errors
-    /// When a file cannot be written; the older checkpoint is then untouched.
+    /// Fails when a file cannot be written; the older checkpoint is then untouched.
     pub fn save<M: Module>(
         &mut self,
         model: &M,
@@ -146,8 +146,8 @@ pub fn trainer_state(step: u64, optimizer: &Optimizer, run: Value) -> TrainerSta
 /// called before all other work.
 ///
 /// # Errors
-/// When another process has locked the folder, when it has a run and `resume` is off, when it has other files, or, with
-/// `resume`, when it does not exist.
+/// Fails when another process has locked the folder, when it has a run and `resume` is off, when it has other files,
+/// or, with `resume`, when it does not exist.
 pub(crate) fn check_free(folder: &StagedFolder<'_>, resume: bool) -> Result<(), Error> {
     let path = folder.path();
     folder.check_not_in_use()?;

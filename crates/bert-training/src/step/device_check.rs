@@ -70,7 +70,7 @@ impl fmt::Display for DeviceCheck {
 /// Runs [`check_device`] before a training on a GPU; the CPU needs no check.
 ///
 /// # Errors
-/// Same as [`check_device`].
+/// Fails as [`check_device`] does.
 pub fn check_before_first_step(
     name: DeviceName,
     device: &Device,
@@ -103,8 +103,8 @@ const BF16_BOUND: f64 = 0.2;
 /// and precision.
 ///
 /// # Errors
-/// When the device computes other values than the CPU; the error names the tensor that differs most. When this build
-/// lacks the backend `flex`.
+/// Fails when the device computes other values than the CPU; the error names the tensor that differs most. When this
+/// build lacks the backend `flex`.
 pub fn check_device(
     name: DeviceName,
     device: &Device,

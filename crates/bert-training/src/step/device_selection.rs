@@ -26,7 +26,7 @@ pub struct SelectedDevice {
 /// device. The CPU is the reference of the check, so it always passes.
 ///
 /// # Errors
-/// When no device can be opened.
+/// Fails when no device can be opened.
 pub fn select_device(name: DeviceName) -> Result<Option<SelectedDevice>, Error> {
     if name != DeviceName::Auto {
         return Ok(None);

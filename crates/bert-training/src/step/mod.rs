@@ -145,7 +145,7 @@ impl Group {
     /// before it.
     ///
     /// # Errors
-    /// When a rank of the group is lost, when another rank has an error, or when a stop is requested.
+    /// Fails when a rank of the group is lost, when another rank has an error, or when a stop is requested.
     pub fn train_step<M: Module, B>(
         &mut self,
         model: M,

@@ -15,7 +15,7 @@ use crate::optimizer::{Optimizer, StepGradients, Update};
 /// Applies one update.
 ///
 /// # Errors
-/// Same as [`Group::gather`].
+/// Fails as [`Group::gather`] does.
 pub(crate) fn update<M: Module>(
     group: &mut Group,
     optimizer: &mut Optimizer,

@@ -53,8 +53,8 @@ impl ParallelArgs {
     /// Reads the text and drops pairs with an empty side.
     ///
     /// # Errors
-    /// When a flag is missing, when a file cannot be read or is not UTF-8, when the two files have different numbers of
-    /// lines, when the table lacks a column, or when no pair has text on both sides.
+    /// Fails when a flag is missing, when a file cannot be read or is not UTF-8, when the two files have different
+    /// numbers of lines, when the table lacks a column, or when no pair has text on both sides.
     pub fn read(&self) -> Result<ParallelText, Error> {
         let (path, mut pairs) = match (&self.table, &self.source, &self.target) {
             (Some(table), ..) => (table, self.read_table(table)?),
@@ -101,7 +101,7 @@ fn read_files(source: &Path, target: &Path) -> Result<Vec<SentencePair>, Error> 
 /// Rejects two texts with different numbers of lines.
 ///
 /// # Errors
-/// When the numbers of lines differ.
+/// Fails when the numbers of lines differ.
 pub fn check_lines(source: (&Path, usize), target: (&Path, usize)) -> Result<(), Error> {
     if source.1 == target.1 {
         Ok(())

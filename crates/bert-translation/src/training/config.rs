@@ -122,18 +122,18 @@ impl TrainConfig {
     /// Checks the settings that need no file.
     ///
     /// # Errors
-    /// When a value is invalid; the error names the flag.
+    /// Fails when a value is invalid; the error names the flag.
     pub fn validate(&self) -> Result<(), Error> {
         let wrong = |(flag, reason): (&'static str, String)| Error::option(flag, reason);
         let rule = |good: bool, flag, rule: &str| if good { Ok(()) } else { Err(wrong((flag, rule.into()))) };
         rule(self.steps > 0, "steps", "must be at least 1")?;
         rule(self.batch_size > 0, "batch_size", "must be at least 1")?;
-        rule(self.save_interval > 0, "save-interval", "must be at least 1")?;
+        rule(self.save_interval > 0, "save_interval", "must be at least 1")?;
         rule(self.learning_rate > 0.0 && self.learning_rate.is_finite(), "learning_rate", "must be above 0")?;
         let vocabulary = self.source_vocab.is_some();
-        rule(vocabulary || self.fusion != Fusion::None, "source-vocab", "is required with `.fusion` none")?;
+        rule(vocabulary || self.fusion != Fusion::None, "source_vocab", "is required with `.fusion none`")?;
         let used = !vocabulary || self.fusion != Fusion::Embeddings;
-        rule(used, "source-vocab", "is not used with `.fusion` embeddings: BERT has its own vocabulary")?;
+        rule(used, "source_vocab", "is not used with `.fusion embeddings`: BERT has its own vocabulary")?;
         self.model([1, 1], 0).validate().map_err(wrong)
     }
 

@@ -80,8 +80,9 @@ pub struct TrainOutcome {
 /// Trains a translation model, or continues with `resume`. `bert_folder` is the folder of [`TrainConfig::bert`].
 ///
 /// # Errors
-/// When a setting is invalid, when the text, the device or the BERT model cannot be opened, when the output folder
-/// cannot be used, when a step is not finite, or when a stop is requested; before a stop, a checkpoint is written.
+/// Fails when a setting is invalid, when the text, the device or the BERT model cannot be opened, when the output
+/// folder cannot be used, when a step is not finite, or when a stop is requested; before a stop, a checkpoint is
+/// written.
 pub fn train(
     config: &TrainConfig,
     bert_folder: Option<&Path>,

@@ -78,7 +78,7 @@ impl SavedModel {
     /// Opens the translation model of a checkpoint's folder.
     ///
     /// # Errors
-    /// When the folder has no translation model, or when a file is damaged or does not fit the sizes in
+    /// Fails when the folder has no translation model, or when a file is damaged or does not fit the sizes in
     /// `translation.json`.
     pub(crate) fn open(folder: &Path, device: &Device) -> Result<Self, Error> {
         let not_ours = |reason: String| {

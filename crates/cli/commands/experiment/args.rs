@@ -88,18 +88,18 @@ impl Args {
     /// Rejects flags that an experiment does not use.
     ///
     /// # Errors
-    /// When such a flag is given; the error names the first one.
+    /// Fails when such a flag is given; the error names the first one.
     pub(super) fn check(&self, experiment: &str) -> Result<(), Error> {
         let masking = [
             ("data", self.data.is_some()),
             ("tasks", !self.tasks.is_empty()),
-            ("max-train-examples", self.max_train_examples.is_some()),
-            ("dry-run", self.dry_run),
+            ("max_train_examples", self.max_train_examples.is_some()),
+            ("dry_run", self.dry_run),
             ("checkpoint", self.checkpoint.len() > 1),
         ];
         let training = [
             ("instances", self.instances.is_some()),
-            ("max-seq-length", self.max_seq_length.is_some()),
+            ("max_seq_length", self.max_seq_length.is_some()),
             ("input", self.input.is_some() && experiment != "forgetting"),
         ];
         let (unused, reason) = match experiment {

@@ -87,7 +87,7 @@ impl Experiment {
     /// Returns all experiments.
     ///
     /// # Errors
-    /// When a file is invalid.
+    /// Fails when a file is invalid.
     pub(super) fn all() -> anyhow::Result<Vec<Self>> {
         FILES.iter().map(|(name, text)| Self::parse(name, text)).collect()
     }
@@ -95,7 +95,7 @@ impl Experiment {
     /// Returns the experiment with this name.
     ///
     /// # Errors
-    /// When there is none.
+    /// Fails when there is none.
     pub(super) fn named(name: &str) -> anyhow::Result<Self> {
         let found = FILES.iter().find(|(known, _)| *known == name);
         let (name, text) = found.with_context(|| format!("unknown experiment {name:?}"))?;

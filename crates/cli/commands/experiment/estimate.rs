@@ -43,7 +43,7 @@ impl<'a> Estimator<'a> {
     /// Creates an estimator with a scratch folder.
     ///
     /// # Errors
-    /// When the folder cannot be created.
+    /// Fails when the folder cannot be created.
     pub(super) fn new(stop: &'a StopFlag) -> anyhow::Result<Self> {
         let scratch = tempfile::tempdir().context("cannot create a folder for the short runs")?;
         Ok(Self { scratch, stop, costs: HashMap::new(), trials: HashMap::new() })
@@ -52,7 +52,7 @@ impl<'a> Estimator<'a> {
     /// Returns the seconds of the trainings of a plan that are not finished.
     ///
     /// # Errors
-    /// As [`finetune`].
+    /// Fails as [`finetune`] does.
     pub(super) fn seconds(&mut self, plan: &[PlannedRun]) -> anyhow::Result<f64> {
         let mut total = 0.0;
         for run in plan {

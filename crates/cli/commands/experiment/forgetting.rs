@@ -43,7 +43,7 @@ const CONTINUED: &str = "whole-model";
 /// Trains the settings and the sequences of two tasks, and measures what they forget.
 ///
 /// # Errors
-/// As [`train`], and when the checkpoint has no masked-LM head.
+/// Fails as [`train`] does, and when the checkpoint has no masked-LM head.
 pub(super) fn run(args: &Args, experiment: &Experiment, stop: &StopFlag) -> anyhow::Result<Option<Report>> {
     check_output(args)?;
     let mut planner = Planner::new(args, experiment)?;

@@ -21,7 +21,7 @@ const ARTICLES: [&str; 6] = [
 /// Returns the text of `--input`, or the embedded articles.
 ///
 /// # Errors
-/// When the file cannot be read or is not UTF-8.
+/// Fails when the file cannot be read or is not UTF-8.
 pub(super) fn text(args: &Args) -> anyhow::Result<String> {
     match &args.input {
         Some(path) => {
@@ -35,7 +35,7 @@ pub(super) fn text(args: &Args) -> anyhow::Result<String> {
 /// Builds the data folder of the text for a checkpoint, unless it exists, and returns it.
 ///
 /// # Errors
-/// As [`text`] and [`build`].
+/// Fails as [`text`] and [`build`] do.
 pub(super) fn data(args: &Args, checkpoint: &Path, output: &Path) -> anyhow::Result<PathBuf> {
     let data = output.join("data");
     if !data.join("manifest.json").exists() {

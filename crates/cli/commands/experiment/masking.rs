@@ -28,7 +28,7 @@ const HEADINGS: [Heading; 5] = [
 /// Returns the stages of the first instances of the text.
 ///
 /// # Errors
-/// When the text or the tokenizer cannot be read.
+/// Fails when the text or the tokenizer cannot be read.
 pub(super) fn run(args: &Args, experiment: &Experiment) -> anyhow::Result<Report> {
     check_output(args)?;
     let folder = model_folder(&args.checkpoint[0])?;

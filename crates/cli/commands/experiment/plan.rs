@@ -96,7 +96,7 @@ impl<'a> Planner<'a> {
     /// Opens the checkpoints of the flags.
     ///
     /// # Errors
-    /// When a checkpoint cannot be opened, or a folder is not given.
+    /// Fails when a checkpoint cannot be opened, or a folder is not given.
     pub(super) fn new(args: &'a Args, experiment: &'a Experiment) -> anyhow::Result<Self> {
         let missing = |flag| {
             let reason = format!("is required for the experiment {}", experiment.name);
@@ -126,7 +126,7 @@ impl<'a> Planner<'a> {
     /// Returns the planned trainings of all settings; with `by_seed`, one for each seed, so that each has its model.
     ///
     /// # Errors
-    /// When a flag is invalid, or a file of a task is missing.
+    /// Fails when a flag is invalid, or a file of a task is missing.
     pub(super) fn plan(&mut self, by_seed: bool) -> anyhow::Result<Vec<PlannedRun>> {
         let tasks = &self.experiment.tasks;
         if let Some(other) = self.args.tasks.iter().find(|task| !tasks.contains(task)) {
@@ -281,7 +281,7 @@ pub(super) fn folders_of(plan: &[PlannedRun], model: usize, setting: &str, task:
 /// Returns the number of training examples of a configuration.
 ///
 /// # Errors
-/// When the training file cannot be read.
+/// Fails when the training file cannot be read.
 pub(super) fn train_examples(config: &FinetuneConfig) -> anyhow::Result<usize> {
     let data = config.data.as_deref().context("a data folder")?;
     let file = find_split(&config.task, data, Split::Train)?;
@@ -292,7 +292,7 @@ pub(super) fn train_examples(config: &FinetuneConfig) -> anyhow::Result<usize> {
 /// Returns the labelled examples of a file of a configuration's task.
 ///
 /// # Errors
-/// When the file cannot be read.
+/// Fails when the file cannot be read.
 pub(super) fn read_labelled(
     config: &FinetuneConfig,
     path: &Path,

@@ -35,7 +35,7 @@ const FLIPS: usize = 6;
 /// Trains with every setting and replaces words in the dev sets.
 ///
 /// # Errors
-/// As [`train`], and when a text gets too long.
+/// Fails as [`train`] does, and when a text gets too long.
 pub(super) fn run(args: &Args, experiment: &Experiment, stop: &StopFlag) -> anyhow::Result<Option<Report>> {
     check_output(args)?;
     let mut planner = Planner::new(args, experiment)?;

@@ -45,7 +45,7 @@ const DIFFERENCES: [Heading; 7] = [
 /// Trains with every setting and returns the scores.
 ///
 /// # Errors
-/// As [`train`].
+/// Fails as [`train`] does.
 pub(super) fn run(args: &Args, experiment: &Experiment, stop: &StopFlag) -> anyhow::Result<Option<Report>> {
     check_output(args)?;
     let mut planner = Planner::new(args, experiment)?;

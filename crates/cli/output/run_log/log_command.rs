@@ -50,7 +50,7 @@ impl LogCommand {
     /// Adds a record without waiting.
     ///
     /// # Errors
-    /// When the program has ended.
+    /// Fails when the program has ended.
     pub(super) fn send(&mut self, record: &Value) -> anyhow::Result<()> {
         match self.lines.as_ref().map(|lines| lines.try_send(format!("{record}\n"))) {
             Some(Err(TrySendError::Full(_))) => self.dropped += 1,

@@ -58,7 +58,7 @@ impl RunLog {
     /// when the settings have been checked and the run has created its folder.
     ///
     /// # Errors
-    /// When the settings cannot be written as JSON.
+    /// Fails when the settings cannot be written as JSON.
     pub fn open(args: &LogArgs, output: &Path, settings: &impl serde::Serialize) -> anyhow::Result<Self> {
         let default = || output.join("tensorboard");
         let folder = args.tensorboard.as_ref().map(|folder| folder.clone().unwrap_or_else(default));

@@ -64,7 +64,7 @@ impl Table {
     /// Returns the table as comma-separated values with all columns, without the notes.
     ///
     /// # Errors
-    /// When a row has more or fewer cells than there are columns.
+    /// Fails when a row has more or fewer cells than there are columns.
     pub fn csv(&self) -> anyhow::Result<String> {
         let mut writer = csv::Writer::from_writer(Vec::new());
         writer.write_record(self.columns.iter().map(|column| &column.name))?;

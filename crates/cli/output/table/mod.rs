@@ -148,7 +148,7 @@ pub trait Tabular {
 /// Prints a result in the form that the flags select; `text` formats it for a terminal.
 ///
 /// # Errors
-/// As [`print()`].
+/// Fails as [`print()`] does.
 pub fn print_table<T: Serialize + Tabular>(
     json: bool,
     format: FormatArgs,

@@ -95,7 +95,7 @@ impl fmt::Display for Estimate {
 /// Estimates the output of [`crate::build`] for a configuration. The output folder is not required and not touched.
 ///
 /// # Errors
-/// As [`crate::build`] for options and inputs. Errors in the text outside the sample are not found.
+/// Fails as [`crate::build`] does for options and inputs. Errors in the text outside the sample are not found.
 pub fn dry_run(config: &BuildConfig) -> Result<Estimate> {
     let start = Instant::now();
     let config = &*with_limit(config)?;

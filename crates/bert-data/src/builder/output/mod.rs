@@ -140,7 +140,7 @@ fn check(
 /// Removes the held-out data set of the training data that are replaced: its documents may be among the new ones.
 ///
 /// # Errors
-/// When another process uses that data set; the training data are then not replaced.
+/// Fails when another process uses that data set; the training data are then not replaced.
 fn withdraw_held_out(folder: &StagedFolder<'_>) -> Result<()> {
     let held_out = folder.inside(HELD_OUT_FOLDER);
     if held_out.has(MANIFEST)? {

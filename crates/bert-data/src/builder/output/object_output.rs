@@ -48,7 +48,7 @@ impl ObjectOutput {
         let folder = match scratch {
             Some(scratch) => scratch.to_owned(),
             None if is_part => {
-                let reason = "the parts share a folder: add `.scratch` DIR";
+                let reason = "the parts share a folder: add `.scratch DIR`";
                 return conflict("part", "an `.output` in an object store", reason);
             }
             None => ObjectCache::user_folder("builds"),

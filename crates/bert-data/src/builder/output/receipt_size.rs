@@ -16,7 +16,7 @@ const REST: u64 = 8 << 20;
 /// inputs in bytes.
 ///
 /// # Errors
-/// When the receipt could exceed the maximum size.
+/// Fails when the receipt could exceed the maximum size.
 pub(crate) fn reject_too_large(config: &BuildConfig, inputs: u64) -> Result<()> {
     let Some(parts) = config.parts else { return Ok(()) };
     let shards = config.num_shards.unwrap_or(20_000).div_ceil(parts) as u64;

@@ -29,7 +29,7 @@ impl DividedFile {
     /// Adds the next range. Removes its entry from its report `read`, and after the last range adds the entry of the file.
     ///
     /// # Errors
-    /// When two ranges of the file were read from different text, or when [`LineCheck::add_block`] fails.
+    /// Fails when two ranges of the file were read from different text, or when [`LineCheck::add_block`] fails.
     pub(super) fn add(
         &mut self,
         path: &Path,

@@ -46,8 +46,8 @@ impl BuildConfig {
     /// Finds the input files, of which none may be the vocabulary or in an output folder, and recognizes their formats.
     ///
     /// # Errors
-    /// When files cannot be found or recognized, when one is given twice or is the vocabulary, or when an output and an
-    /// input contain each other.
+    /// Fails when files cannot be found or recognized, when one is given twice or is the vocabulary, or when an output
+    /// and an input contain each other.
     pub(crate) fn input_files(&self) -> Result<(Vec<PathBuf>, Vec<Format>)> {
         let files = files_to_read(&self.input, &self.text_column)?;
         if let (RandomMode::Keyed, Some(path)) = (self.random, first_duplicate(&files)) {
@@ -111,7 +111,7 @@ impl<'a> TextReader<'a> {
     /// is called repeatedly while a block is processed.
     ///
     /// # Errors
-    /// When a file cannot be read, when lines are not UTF-8, or when `documents` cannot take the text.
+    /// Fails when a file cannot be read, when lines are not UTF-8, or when `documents` cannot take the text.
     pub(crate) fn read(
         &mut self,
         files: &[PathBuf],
@@ -188,7 +188,7 @@ impl<'a> TextReader<'a> {
 /// Calls `on_document` with the hash of the text of each document, without tokenizing it.
 ///
 /// # Errors
-/// When a file cannot be read or has a faulty row.
+/// Fails when a file cannot be read or has a faulty row.
 pub(crate) fn each_document(
     files: &[PathBuf],
     config: &BuildConfig,

@@ -101,11 +101,11 @@ fn hf_columns_require_stored_masks() {
     for (wrong, named) in [
         (
             BuildConfig { layout: Layout::Documents, ..hf.clone() },
-            "`.columns` hf cannot be used with `.layout` documents",
+            "`.columns hf` cannot be used with `.layout documents`",
         ),
         (
             BuildConfig { masking: Masking::Dynamic, ..hf.clone() },
-            "`.columns` hf cannot be used with `.masking` dynamic",
+            "`.columns hf` cannot be used with `.masking dynamic`",
         ),
     ] {
         let error = run(&wrong).unwrap_err();

@@ -417,7 +417,7 @@ fn blocks_of_rows_are_bounded_and_numbered() {
 fn tables_are_rejected_where_they_cannot_be_used() {
     let world = World::new();
     world.file("a.jsonl", b"{\"text\": \"The cat sat. The dog ran.\"}\n");
-    let error = world.fails(&reference(world.config("a.jsonl")), &["`.input`", "`.random` reference"]);
+    let error = world.fails(&reference(world.config("a.jsonl")), &["`.input`", "`.random reference`"]);
     assert_eq!(error.exit_code(), 2);
     let klingon = BuildConfig { language: Some("klingon".to_owned()), ..world.config("a.jsonl") };
     world.fails(&klingon, &["`.language`", "klingon"]);

@@ -267,7 +267,7 @@ fn sop_pairs_are_consecutive_and_half_swapped() {
 fn sop_requires_two_sentences() {
     let world = world(&"the cat sat on the mat.\n\n".repeat(40));
     let error = run(&BuildConfig { nsp: Nsp::Sop, ..world.config.clone() }).unwrap_err();
-    assert!(error.to_string().contains("no instance can be built: `.nsp` sop needs"), "{error}");
+    assert!(error.to_string().contains("no instance can be built: `.nsp sop` needs"), "{error}");
     assert_eq!(error.exit_code(), 3);
     assert!(!world.folder.path().join("data").exists());
     // A single document is enough if nothing is drawn from another one.

@@ -24,7 +24,7 @@ impl<T: FinetuneTask, M: Module> Training<'_, T, M> {
     /// Scores the model on every task after an epoch, if needed, and records the epoch.
     ///
     /// # Errors
-    /// When a stop is requested before all scores are known; nothing is recorded then.
+    /// Fails when a stop is requested before all scores are known; nothing is recorded then.
     pub(super) fn end_epoch(
         &mut self,
         model: &M,
@@ -146,7 +146,7 @@ impl<T: FinetuneTask, M: Module> Training<'_, T, M> {
     /// Scores a task's best model, or its last with several tasks, on every labelled part.
     ///
     /// # Errors
-    /// When a stop is requested before all scores are known.
+    /// Fails when a stop is requested before all scores are known.
     pub(crate) fn finish(
         &self,
         number: usize,

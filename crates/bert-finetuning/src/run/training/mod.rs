@@ -96,7 +96,7 @@ impl<'a, T: FinetuneTask, M: Module> Training<'a, T, M> {
     /// share.
     ///
     /// # Errors
-    /// When the checkpoint cannot be read, or when a stop is requested.
+    /// Fails when the checkpoint cannot be read, or when a stop is requested.
     pub(crate) fn start(
         &mut self,
         state: TrainState<M>,
@@ -129,7 +129,7 @@ impl<'a, T: FinetuneTask, M: Module> Training<'a, T, M> {
     /// Takes all remaining steps.
     ///
     /// # Errors
-    /// When the loss or gradient is not finite, when a checkpoint cannot be written, or when a stop is requested;
+    /// Fails when the loss or gradient is not finite, when a checkpoint cannot be written, or when a stop is requested;
     /// before a stop, a checkpoint is written.
     pub(crate) fn train(
         &mut self,

@@ -12,7 +12,7 @@ impl DeviceName {
     /// Opens the device (without autodiff). A GPU computes one small product.
     ///
     /// # Errors
-    /// When this build lacks the backend, when the machine lacks the hardware or its driver, or when the name is
+    /// Fails when this build lacks the backend, when the machine lacks the hardware or its driver, or when the name is
     /// [`DeviceName::Auto`].
     pub fn open(self) -> Result<Device, Error> {
         match self {

@@ -163,7 +163,7 @@ impl<'a> CheckpointFolder<'a> {
     /// missing.
     ///
     /// # Errors
-    /// When the folder cannot be read.
+    /// Fails when the folder cannot be read.
     pub fn steps(&self) -> Result<Vec<u64>, Error> {
         let step = |name: &str| name.strip_prefix("step-")?.parse().ok();
         let mut steps = Vec::new();
@@ -186,7 +186,7 @@ impl<'a> CheckpointFolder<'a> {
     /// Writes and commits a checkpoint, then deletes those that `retention` does not keep.
     ///
     /// # Errors
-    /// When a file cannot be written; if the disk is full, the error says how many bytes the checkpoint needs.
+    /// Fails when a file cannot be written; if the disk is full, the error says how many bytes the checkpoint needs.
     /// Committed checkpoints are then untouched, and the partial files are deleted.
     pub fn write(&self, checkpoint: Checkpoint, retention: RetentionPolicy) -> Result<PathBuf, Error> {
         let step = checkpoint.state.step;
@@ -241,7 +241,7 @@ impl<'a> CheckpointFolder<'a> {
     /// there is a good one.
     ///
     /// # Errors
-    /// When all checkpoints are corrupt, or when the folder cannot be read.
+    /// Fails when all checkpoints are corrupt, or when the folder cannot be read.
     pub fn newest_good(&self, warn: &mut dyn FnMut(&Error)) -> Result<Option<ValidCheckpoint>, Error> {
         let steps = self.steps()?;
         let mut corrupt = Vec::new();
@@ -313,7 +313,7 @@ fn with_needed_bytes(error: Error, target: &Path, needed: u64) -> Error {
 /// Checks every file of a checkpoint against its marker.
 ///
 /// # Errors
-/// When a file cannot be read or does not match its digest; the error names the first such file.
+/// Fails when a file cannot be read or does not match its digest; the error names the first such file.
 pub fn verify(path: &Path) -> Result<TrainerState, Error> {
     let corrupt = |reason: String| corrupt(path, reason);
     let marker = read_checksummed(&path.join(MARKER)).map_err(|error| {

@@ -24,7 +24,7 @@ pub type OptimizerValues = BTreeMap<String, Vec<Vec<f32>>>;
 /// Reads `optimizer.safetensors` of a verified checkpoint: the tensors `STATE.PARAMETER` by name.
 ///
 /// # Errors
-/// When the file cannot be read or parsed, or a value is not a finite number.
+/// Fails when the file cannot be read or parsed, or a value is not a finite number.
 pub fn read_optimizer_tensors(path: &Path) -> Result<BTreeMap<String, Vec<f32>>, Error> {
     let corrupt = |reason: String| corrupt(path, reason);
     let bytes = fs::read(path.join(OPTIMIZER)).map_err(Error::io("read", &path.join(OPTIMIZER)))?;
@@ -47,8 +47,8 @@ pub fn read_optimizer_tensors(path: &Path) -> Result<BTreeMap<String, Vec<f32>>,
 /// Reads the states of an optimizer with these `states` from a verified checkpoint.
 ///
 /// # Errors
-/// As [`read_optimizer_tensors`]; when the file has a state that the optimizer does not keep, when a mean of squares is
-/// negative, or when the states of a parameter differ in size.
+/// Fails as [`read_optimizer_tensors`] does; when the file has a state that the optimizer does not keep, when a mean of
+/// squares is negative, or when the states of a parameter differ in size.
 pub fn read_optimizer(path: &Path, states: &[OptimizerState]) -> Result<OptimizerValues, Error> {
     let corrupt = |reason: String| corrupt(path, format!("{OPTIMIZER}: {reason}"));
     let mut all = OptimizerValues::new();

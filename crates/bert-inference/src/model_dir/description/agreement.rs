@@ -13,7 +13,7 @@ impl ModelDescription {
     /// Returns the description in its own file.
     ///
     /// # Errors
-    /// When a key is unknown, or when a value is wrong; the error names the key.
+    /// Fails when a key is unknown, or when a value is wrong; the error names the key.
     pub(super) fn from_own_file(
         file: &JsonObject,
         config: &JsonObject,

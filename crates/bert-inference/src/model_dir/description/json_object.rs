@@ -24,7 +24,7 @@ impl JsonObject {
     /// Reads a file of a folder.
     ///
     /// # Errors
-    /// When the file cannot be read or holds no object.
+    /// Fails when the file cannot be read or holds no object.
     pub(super) fn read(folder: &Path, name: &str) -> Result<Self, Error> {
         let path = folder.join(name);
         if !exists(&path)? {
@@ -52,7 +52,7 @@ impl JsonObject {
     /// Rejects a value unless it is absent or `fine`.
     ///
     /// # Errors
-    /// When the key has another value; the error names the key.
+    /// Fails when the key has another value; the error names the key.
     pub(super) fn require(
         &self,
         key: &str,
@@ -70,7 +70,7 @@ impl JsonObject {
     /// Returns the number of tokens at a key, unless it means "not known".
     ///
     /// # Errors
-    /// When the value is not a number of tokens, or is below [`MIN_LENGTH`]; the error names the key.
+    /// Fails when the value is not a number of tokens, or is below [`MIN_LENGTH`]; the error names the key.
     pub(super) fn length(&self, key: &str) -> Result<Option<usize>, Error> {
         let Some(value) = self.get(key) else { return Ok(None) };
         if value.as_f64().is_some_and(|number| number >= UNKNOWN_LENGTH) {

@@ -49,7 +49,7 @@ impl ModelDescription {
     /// trained.
     ///
     /// # Errors
-    /// When `asked` exceeds the positions of the model.
+    /// Fails when `asked` exceeds the positions of the model.
     pub fn encoding_length(
         &self,
         asked: Option<usize>,

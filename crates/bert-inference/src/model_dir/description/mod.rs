@@ -81,8 +81,8 @@ impl ModelDescription {
     /// with the model's configuration and tokenizer.
     ///
     /// # Errors
-    /// When a file cannot be read or is damaged, when a value is wrong or contradicts another one, or when the model
-    /// has too few positions or lacks embeddings of some tokens.
+    /// Fails when a file cannot be read or is damaged, when a value is wrong or contradicts another one, or when the
+    /// model has too few positions or lacks embeddings of some tokens.
     pub fn read(
         folder: &Path,
         model: &BertConfig,
@@ -121,7 +121,7 @@ impl ModelDescription {
     /// Returns the way of pooling of a model of sentences.
     ///
     /// # Errors
-    /// When the folder names none, or has modules that this workspace cannot compute.
+    /// Fails when the folder names none, or has modules that this workspace cannot compute.
     pub fn sentence_pooling(&self) -> Result<Pooling, Error> {
         let reason = match (self.pooling, self.other_modules.first()) {
             (Some(pooling), None) => return Ok(pooling),
@@ -136,7 +136,7 @@ impl ModelDescription {
     /// Returns the way of pooling of a model of sentences, unless the vectors of plain texts are other ones.
     ///
     /// # Errors
-    /// As [`Self::sentence_pooling`], or when the model adds a prompt to every text.
+    /// Fails as [`Self::sentence_pooling`] does, or when the model adds a prompt to every text.
     pub fn pooling_of_texts(&self) -> Result<Pooling, Error> {
         match &self.default_prompt {
             None => self.sentence_pooling(),
@@ -163,7 +163,7 @@ impl ModelDescription {
         let (found, expected) = match (spec.pair, example.text_b.is_some()) {
             (true, false) if gives_labels => (
                 "missing",
-                "the second text of a pair, as in training; with `.format` tsv separate the two by a tab",
+                "the second text of a pair, as in training; with `.format tsv` separate the two by a tab",
             ),
             (false, true) if gives_labels => {
                 ("there", "no second text: the model was trained on single texts")

@@ -101,7 +101,7 @@ impl ModelDescription {
 /// Returns the way of pooling in the configuration of a pooling module, or its name if it is another one.
 ///
 /// # Errors
-/// When the vectors have another width than the model's.
+/// Fails when the vectors have another width than the model's.
 fn pooling(config: &JsonObject, model: &BertConfig) -> Result<Result<Pooling, String>, Error> {
     let width = model.hidden_size;
     for key in ["word_embedding_dimension", "embedding_dimension"] {

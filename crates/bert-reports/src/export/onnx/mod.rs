@@ -56,8 +56,8 @@ pub struct OnnxModel {
 /// Writes the graph of a model folder into an empty or new folder.
 ///
 /// # Errors
-/// When the weights are damaged or do not match their configuration, or the class has no graph; when `target` is not
-/// empty.
+/// Fails when the weights are damaged or do not match their configuration, or the class has no graph; when `target` is
+/// not empty.
 pub fn export_onnx(folder: &Path, target: &Path, how: &Export) -> Result<OnnxModel, Error> {
     let element = match how.weight_type {
         WeightType::F32 => Element::F32,
@@ -76,7 +76,7 @@ pub fn export_onnx(folder: &Path, target: &Path, how: &Export) -> Result<OnnxMod
     let bytes = graph.into_model(class, &metadata(&config, &description, class)?);
     if bytes.len() > MAX_BYTES {
         let reason = format!(
-            "a graph of {} bytes is larger than a protocol buffer; choose `.weights` f16",
+            "a graph of {} bytes is larger than a protocol buffer; choose `.weights f16`",
             bytes.len()
         );
         return Err(Error::option("format", reason));

@@ -40,7 +40,7 @@ pub(crate) fn size(url: &Path) -> io::Result<u64> {
 /// Returns all objects whose names begin with the URL and a slash, with their sizes, sorted by name.
 ///
 /// # Errors
-/// When the store returns an error; a plain web server does not support lists.
+/// Fails when the store returns an error; a plain web server does not support lists.
 pub fn list(folder: &Path) -> io::Result<Vec<(PathBuf, u64)>> {
     let object = Object::from_url(folder)?;
     if object.is_web() {
@@ -60,7 +60,7 @@ pub fn list(folder: &Path) -> io::Result<Vec<(PathBuf, u64)>> {
 /// Writes a small object and replaces an existing one.
 ///
 /// # Errors
-/// When the store returns an error.
+/// Fails when the store returns an error.
 pub fn put(url: &Path, bytes: Vec<u8>) -> io::Result<()> {
     let Object { store, key, .. } = Object::from_url(url)?;
     wait(async move { store.put(&key, PutPayload::from(bytes)).await })?.map(|_| ()).map_err(failed)
@@ -69,7 +69,7 @@ pub fn put(url: &Path, bytes: Vec<u8>) -> io::Result<()> {
 /// Writes a small object atomically if it does not exist yet. Returns false if it exists.
 ///
 /// # Errors
-/// When the store returns an error.
+/// Fails when the store returns an error.
 pub fn put_new(url: &Path, bytes: Vec<u8>) -> io::Result<bool> {
     let Object { store, key, .. } = Object::from_url(url)?;
     let only_new = PutOptions::from(PutMode::Create);
@@ -84,7 +84,7 @@ pub fn put_new(url: &Path, bytes: Vec<u8>) -> io::Result<bool> {
 /// Removes an object. Returns whether it existed, if the store reports that.
 ///
 /// # Errors
-/// When the store returns an error.
+/// Fails when the store returns an error.
 pub fn remove(url: &Path) -> io::Result<bool> {
     let Object { store, key, .. } = Object::from_url(url)?;
     match wait(async move { store.delete(&key).await })?.map_err(failed) {
@@ -101,7 +101,7 @@ const MAX_UPLOADS: u32 = 3;
 /// last one.
 ///
 /// # Errors
-/// When the store or the disk returns an error. The parts are then removed, if the store can be reached.
+/// Fails when the store or the disk returns an error. The parts are then removed, if the store can be reached.
 pub fn upload(file: &Path, url: &Path) -> io::Result<()> {
     let object = Object::from_url(url)?;
     let mut file = File::open(file)?;

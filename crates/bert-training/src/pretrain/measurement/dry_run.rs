@@ -73,7 +73,7 @@ pub struct PretrainEstimate {
 /// created.
 ///
 /// # Errors
-/// As for a new run, or when a stop is requested.
+/// Fails as a new run does, or when a stop is requested.
 pub fn dry_run(
     config: &PretrainConfig,
     group: &mut Group,

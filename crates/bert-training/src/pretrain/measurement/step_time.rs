@@ -54,7 +54,7 @@ struct Trial<'a, 'b> {
 /// seconds, measured or, if steps are long, extrapolated.
 ///
 /// # Errors
-/// When a batch cannot be read or a rank is lost, or when a stop is requested.
+/// Fails when a batch cannot be read or a rank is lost, or when a stop is requested.
 pub(super) fn seconds_per_step(
     inputs: &RunInputs<'_>,
     group: &mut Group,

@@ -39,8 +39,8 @@ pub(crate) struct MeasuredLength {
 /// rank 0 measures them.
 ///
 /// # Errors
-/// When the budget is too short for one step or for the warm-up, when a stop is requested, or when the run cannot be
-/// opened.
+/// Fails when the budget is too short for one step or for the warm-up, when a stop is requested, or when the run cannot
+/// be opened.
 pub(crate) fn measure_length(
     settings: &RunSettings,
     group: &mut Group,

@@ -22,8 +22,8 @@ impl Run<'_> {
     /// Evaluates the weights of `step`, and saves them if they are the best so far.
     ///
     /// # Errors
-    /// When a stop is requested; nothing is recorded then, and a resumed run evaluates them. When a rank has an error
-    /// or is lost.
+    /// Fails when a stop is requested; nothing is recorded then, and a resumed run evaluates them. When a rank has an
+    /// error or is lost.
     pub(crate) fn evaluate(
         &mut self,
         model: &BertForPreTraining,

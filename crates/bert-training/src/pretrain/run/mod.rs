@@ -246,7 +246,7 @@ impl<'a> Run<'a> {
     /// Starts to write a checkpoint, after the previous one is written.
     ///
     /// # Errors
-    /// When a rank is lost.
+    /// Fails when a rank is lost.
     pub(crate) fn save<'scope>(
         &mut self,
         model: &BertForPreTraining,

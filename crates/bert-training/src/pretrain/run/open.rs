@@ -53,8 +53,8 @@ pub(crate) struct RunStart<'a, 'b> {
 /// Starts or continues a run.
 ///
 /// # Errors
-/// When a rank cannot open its inputs or rank 0 the run's folder, when the ranks have different settings or data, or
-/// when a rank is lost.
+/// Fails when a rank cannot open its inputs or rank 0 the run's folder, when the ranks have different settings or data,
+/// or when a rank is lost.
 pub(crate) fn open_run<'a>(
     start: RunStart<'a, '_>,
     group: &'a mut Group,
@@ -125,7 +125,8 @@ pub(crate) fn open_inputs<'a>(
 /// Compares program, settings and data of each rank with rank 0.
 ///
 /// # Errors
-/// When a rank differs from rank 0, or when a rank is lost; on the rank that differs, the error lists the differences.
+/// Fails when a rank differs from rank 0, or when a rank is lost; on the rank that differs, the error lists the
+/// differences.
 fn compare_ranks(group: &mut Group, inputs: &RunInputs<'_>) -> Result<(), Error> {
     if group.is_alone() {
         return Ok(());

@@ -90,7 +90,7 @@ fn remedy(config: &PretrainConfig, limit: &MemoryLimit, step: impl Fn(usize, boo
             if needed.fits(limit) {
                 let flags = if recompute { " with `.recompute`" } else { "" };
                 let bytes = bytes_in_words(needed.total());
-                return format!("`.gradient_accumulation_steps` {parts}{flags} needs about {bytes}");
+                return format!("`.gradient_accumulation_steps {parts}`{flags} needs about {bytes}");
             }
         }
     }

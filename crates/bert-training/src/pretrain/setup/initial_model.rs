@@ -16,7 +16,7 @@ impl RunInputs<'_> {
     /// `--init-checkpoint`, `fresh` or [`Self::fresh_weights`].
     ///
     /// # Errors
-    /// When the weights cannot be read or do not match the configuration; otherwise as [`Self::fresh_weights`].
+    /// Fails when the weights cannot be read or do not match the configuration; otherwise as [`Self::fresh_weights`].
     pub(crate) fn model(
         &self,
         checkpoint: Option<&Path>,
@@ -50,7 +50,7 @@ impl RunInputs<'_> {
             (false, Nsp::Off) => Heads::MaskedLm,
             (false, _) => Heads::Both,
         };
-        let hint = "`.fresh_heads` initializes missing heads at random; data made with `.nsp` off needs no pooler and \
+        let hint = "`.fresh_heads` initializes missing heads at random; data made with `.nsp off` needs no pooler and \
                     no next-sentence head";
         let model = self.model_config();
         let seed = self.config.seed;
@@ -67,7 +67,7 @@ impl RunInputs<'_> {
     /// Selects the initial weights of a run without a checkpoint, and counts the text if they require it.
     ///
     /// # Errors
-    /// When a stop is requested, or when a shard cannot be read or does not match the manifest.
+    /// Fails when a stop is requested, or when a shard cannot be read or does not match the manifest.
     pub(crate) fn fresh_weights(
         &self,
         stop: &StopFlag,

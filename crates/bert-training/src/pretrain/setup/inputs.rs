@@ -71,8 +71,8 @@ impl<'a> RunInputs<'a> {
     /// Opens the device, the data and the model's configuration for a rank of `group`.
     ///
     /// # Errors
-    /// When one of them cannot be opened or does not match the others, or when a training step needs more memory than
-    /// the process can get.
+    /// Fails when one of them cannot be opened or does not match the others, or when a training step needs more memory
+    /// than the process can get.
     pub(crate) fn open(
         config: &'a PretrainConfig,
         group: &Group,
@@ -99,7 +99,7 @@ impl<'a> RunInputs<'a> {
     /// Compares a micro-batch of the run's shape on a GPU with the CPU; `None` on the CPU.
     ///
     /// # Errors
-    /// When the device computes other values than the CPU, or when this build lacks the backend `flex`.
+    /// Fails when the device computes other values than the CPU, or when this build lacks the backend `flex`.
     pub(crate) fn check_device(&self) -> Result<Option<DeviceCheck>, Error> {
         let rules = &self.manifest().config;
         let shape = CheckShape {
@@ -119,7 +119,7 @@ impl<'a> RunInputs<'a> {
     /// of a base of another program count as trained.
     ///
     /// # Errors
-    /// When the files of `base` cannot be read.
+    /// Fails when the files of `base` cannot be read.
     pub(crate) fn description(&self, base: Option<&Path>) -> Result<ModelDescription, Error> {
         let length = self.manifest().config.max_seq_length;
         let base = base.map(ModelFiles::find).transpose()?.map(|files| files.description);
@@ -177,7 +177,7 @@ impl<'a> RunInputs<'a> {
     /// Evaluates a model (without autodiff) on the held-out data, with all ranks; `None` without held-out data.
     ///
     /// # Errors
-    /// When a rank has an error or is lost, or when a stop is requested.
+    /// Fails when a rank has an error or is lost, or when a stop is requested.
     pub(crate) fn evaluate(
         &mut self,
         group: &mut Group,

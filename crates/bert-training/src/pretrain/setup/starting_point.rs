@@ -36,7 +36,7 @@ impl StartingPoint {
     /// Reads the configuration and checks it against the data.
     ///
     /// # Errors
-    /// When the configuration or the weights cannot be read, or do not match the data.
+    /// Fails when the configuration or the weights cannot be read, or do not match the data.
     pub(crate) fn resolve(
         config: &PretrainConfig,
         loader: &DataLoader,

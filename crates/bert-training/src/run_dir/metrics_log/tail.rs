@@ -27,7 +27,7 @@ impl LogTail {
     /// `records`.
     ///
     /// # Errors
-    /// When the log exists but cannot be read.
+    /// Fails when the log exists but cannot be read.
     pub fn read_into<T: DeserializeOwned>(&mut self, records: &mut Vec<T>) -> Result<bool, Error> {
         let failed = |error| Error::io("read", &self.path)(error);
         let mut file = match File::open(&self.path) {

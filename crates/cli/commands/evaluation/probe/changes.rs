@@ -24,7 +24,7 @@ impl Probes {
     /// Applies all replacements to all texts.
     ///
     /// # Errors
-    /// When nothing is predicted.
+    /// Fails when nothing is predicted.
     pub(super) fn new(args: &Args, folder: &Path, prober: &Prober) -> anyhow::Result<Self> {
         let probes = match (&args.text, &args.input, &args.data) {
             (_, _, Some(data)) => {

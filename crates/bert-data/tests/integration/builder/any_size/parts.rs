@@ -112,7 +112,7 @@ fn damaged_part_files_are_rebuilt() {
         for damage in [Some(bytes), None] {
             damage.map_or_else(|| fs::remove_file(&path), |bytes| fs::write(&path, bytes)).unwrap();
             let error = merge(&folder, &mut |_| {}).unwrap_err();
-            assert!(error.to_string().contains(&format!("`.part` {owner} `.parts` 2")), "{name}: {error}");
+            assert!(error.to_string().contains(&format!("`.part {owner}` `.parts 2`")), "{name}: {error}");
             assert_eq!(error.exit_code(), 3);
             let mut kept = 0;
             let mut see =
@@ -206,7 +206,7 @@ fn mismatched_parts_are_rejected() {
     fs::write(&shard, &good[1..]).unwrap();
     let error = merge(&folder, &mut |_| {}).unwrap_err();
     assert!(
-        error.text().starts_with("part 2 is damaged: build it again with `.part` 2 `.parts` 2")
+        error.text().starts_with("part 2 is damaged: build it again with `.part` 2 `.parts 2`")
             && error.cause::<Error>().is_some_and(|cause| cause.text().contains(", but the manifest says ")),
         "{error}"
     );

@@ -47,7 +47,7 @@ fn conflicting_or_missing_options_are_rejected() {
         reference(BuildConfig { max_ngram: 2, ..base() }),
         reference(BuildConfig { random_word_skip_special: true, ..base() }),
     ] {
-        let error = world.fails(&config, 2, &["`.random` reference"]);
+        let error = world.fails(&config, 2, &["`.random reference`"]);
         assert!(error.to_string().contains("cannot be used with"));
     }
     for config in [BuildConfig { output: None, ..base() }, BuildConfig { vocab: None, ..base() }] {

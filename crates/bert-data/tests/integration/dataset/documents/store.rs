@@ -186,7 +186,7 @@ fn options_for_stored_instances_are_rejected() {
         change(&mut config);
         let error = run(&config).unwrap_err();
         assert!(
-            error.text().starts_with(&format!("`.{flag}` cannot be used with `.layout` documents")),
+            error.text().starts_with(&format!("`.{flag}` cannot be used with `.layout documents`")),
             "{error}"
         );
         assert!(!world.at("data").exists());
