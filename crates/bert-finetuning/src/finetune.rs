@@ -14,9 +14,9 @@ use bert_training::{ChosenDefault, Error, Resume, nothing_to_resume};
 use serde_json::Value;
 
 use crate::config::grid::Cell;
-use crate::config::size_defaults::TuningDefaults;
+use crate::config::grid::TuningDefaults;
 use crate::config::{FinetuneConfig, grid};
-use crate::data::training_rows::TrainingRows;
+use crate::data::datasets::TrainingRows;
 use crate::events::FinetuneEvent;
 use crate::files::folder::OutputFolder;
 use crate::kinds::FinetuneTask;
@@ -27,7 +27,7 @@ use crate::output::report::FinetuneReport;
 use crate::output::write_output;
 use crate::run::fingerprint::identity;
 use crate::run::grid_search::GridSearch;
-use crate::run::initial_model::initial_model;
+use crate::run::grid_search::initial_model;
 use crate::run::resume::{RunStart, SavedRuns, remove_saved_runs, saved_identity};
 use crate::setup::{BaseCheckpoint, Setup, with_length};
 

@@ -47,14 +47,14 @@ pub use bert_inference::Resolved;
 #[doc(no_inline)]
 pub use bert_training::Error;
 
-pub use crate::config::adapter_args::{AdapterArgs, AdapterKind};
+pub use crate::config::flag_values::TableArgs;
+pub use crate::config::flag_values::{AdapterArgs, AdapterKind};
 pub use crate::config::flag_values::{Choices, Seeds};
 pub use crate::config::grid::{CellReport, GridReport};
-pub use crate::config::table_args::TableArgs;
 pub use crate::config::{FinetuneConfig, HeadKind, Selection};
+pub use crate::data::datasets::TrainingRows;
 pub use crate::data::holdout::TrainingParts;
 pub use crate::data::text_hashes::SharedTexts;
-pub use crate::data::training_rows::TrainingRows;
 pub use crate::events::{FinetuneEvent, TaskEpoch};
 pub use crate::files::adapters::FusionReport;
 pub use crate::files::model_card::CardOptions;
@@ -68,8 +68,10 @@ pub use crate::run::run_report::{EpochReport, RunReport};
 
 // The other crates of the workspace use these items, which may change in any version.
 #[doc(hidden)]
+pub use crate::events::{PROGRESS, ProgressRecord};
+#[doc(hidden)]
 pub use crate::files::{folder::DEV_LABELS, model_card};
 #[doc(hidden)]
 pub use crate::output::card::card_of_finetuning;
 #[doc(hidden)]
-pub use crate::run::{fingerprint::compared_settings, live_log, resume::FOLDER};
+pub use crate::run::{fingerprint::compared_settings, resume::FOLDER};

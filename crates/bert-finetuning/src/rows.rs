@@ -6,7 +6,7 @@ use bert_inference::StopFlag;
 use bert_training::{Error, Resume, check};
 
 use crate::config::FinetuneConfig;
-use crate::data::training_rows::TrainingRows;
+use crate::data::datasets::TrainingRows;
 use crate::events::FinetuneEvent;
 use crate::finetune::{Action, Source, with_task};
 use crate::output::report::FinetuneReport;

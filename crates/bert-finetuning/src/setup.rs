@@ -15,7 +15,7 @@ use burn::tensor::Device;
 use serde_json::Value;
 
 use crate::config::FinetuneConfig;
-use crate::config::size_defaults::TuningDefaults;
+use crate::config::grid::TuningDefaults;
 use crate::events::FinetuneEvent;
 
 /// The inputs of every task.

@@ -1,7 +1,9 @@
-//! Parses flags that take several values: seeds as numbers and ranges (`1-3,17`), and the values of a grid.
+//! The flags of adapters and of custom tables, and flags that take several values: seeds as numbers and ranges
+//! (`1-3,17`), and the values of a grid.
 
 use std::fmt;
 use std::ops::{Deref, RangeInclusive};
+use std::path::PathBuf;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
@@ -86,6 +88,92 @@ fn range(part: &str) -> Option<RangeInclusive<u64>> {
     let first = first.parse().ok()?;
     let last = last.parse().ok()?;
     (first <= last).then_some(first..=last)
+}
+
+/// Flags of `--task table`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, derive_setters::Setters)]
+#[cfg_attr(feature = "cli", derive(clap::Args), command(next_help_heading = "Custom table (--task table)"))]
+#[setters(prefix = "with_", strip_option)]
+#[serde(default)]
+pub struct TableArgs {
+    /// Columns of the text, the second text of a pair, and the label or score [default: text, text_b if there is one, label].
+    #[cfg_attr(
+        feature = "cli",
+        arg(long, hide_short_help = true, value_name = "TEXT[,TEXT_B],LABEL", value_delimiter = ',')
+    )]
+    #[setters(into)]
+    pub columns: Vec<String>,
+
+    /// The classes in the order of their numbers [default: the labels of the training file, sorted].
+    #[cfg_attr(
+        feature = "cli",
+        arg(
+            long,
+            hide_short_help = true,
+            value_name = "A,B,...",
+            value_delimiter = ',',
+            conflicts_with = "regression"
+        )
+    )]
+    pub labels: Vec<String>,
+
+    /// Predict a number; predictions are clipped to the range of the training set.
+    #[cfg_attr(feature = "cli", arg(long, hide_short_help = true))]
+    pub regression: bool,
+}
+
+/// The kinds of adapter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
+#[serde(rename_all = "kebab-case")]
+pub enum AdapterKind {
+    /// A bottleneck after the feed-forward network, on its normalized output (`seq_bn`).
+    Pfeiffer,
+    /// Bottlenecks after attention and after the feed-forward network (`double_seq_bn`).
+    Houlsby,
+    /// A bottleneck parallel to the feed-forward network (`par_bn`).
+    Parallel,
+    /// Low-rank matrices added to the query and value projections.
+    Lora,
+}
+
+/// Flags for adapters, LoRA and AdapterFusion.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, derive_setters::Setters)]
+#[cfg_attr(feature = "cli", derive(clap::Args), command(next_help_heading = "Adapters"))]
+#[setters(prefix = "with_", strip_option)]
+#[serde(default)]
+pub struct AdapterArgs {
+    /// Train an adapter and the classifier only. The encoder stays frozen, but applies dropout.
+    #[cfg_attr(feature = "cli", arg(long, value_enum))]
+    pub adapter: Option<AdapterKind>,
+
+    /// Fuse trained adapters (AdapterFusion, pfeiffer only): train an attention over them and the classifier, with
+    /// encoder and adapters frozen. Takes output folders of finetune --adapter or folders of the adapters library.
+    #[cfg_attr(
+        feature = "cli",
+        arg(
+            long, hide_short_help = true, value_name = "DIR,DIR,...", value_delimiter = ',',
+            conflicts_with_all = ["adapter", "freeze_encoder", "trainable_layers", "layer_decay"]
+        )
+    )]
+    #[serde(default)]
+    pub fusion: Vec<PathBuf>,
+
+    /// Reduction factor of the adapter: hidden size divided by bottleneck size, at least 1 [default: 16; parallel: 2].
+    #[cfg_attr(feature = "cli", arg(long, hide_short_help = true, value_name = "X"))]
+    pub adapter_reduction: Option<f64>,
+
+    /// Rank of the matrices of --adapter lora [default: 8].
+    #[cfg_attr(feature = "cli", arg(long, hide_short_help = true, value_name = "N"))]
+    pub lora_rank: Option<usize>,
+
+    /// LoRA alpha: the update is scaled by alpha / rank [default: 8].
+    #[cfg_attr(feature = "cli", arg(long, hide_short_help = true, value_name = "X"))]
+    pub lora_alpha: Option<f64>,
+
+    /// Save a full model with LoRA merged into its weights, and the LoRA matrices in adapter/.
+    #[cfg_attr(feature = "cli", arg(long, hide_short_help = true))]
+    pub merge_lora: bool,
 }
 
 #[cfg(test)]

@@ -1,20 +1,15 @@
 //! Defines the configuration of a fine-tuning. Every field is a flag of `finetune` (feature `cli`) and a key in JSON,
 //! and its doc comment is the flag's help text.
 
-pub(crate) mod adapter_args;
-pub(crate) mod data_files;
 pub(crate) mod flag_values;
 pub(crate) mod grid;
-mod part_settings;
 pub(crate) mod resolve;
-pub(crate) mod size_defaults;
-pub(crate) mod table_args;
 
 use std::path::PathBuf;
 
-use crate::config::adapter_args::AdapterArgs;
+use crate::config::flag_values::AdapterArgs;
+use crate::config::flag_values::TableArgs;
 use crate::config::flag_values::{Choices, Seeds};
-use crate::config::table_args::TableArgs;
 use bert_hub::name_of_cached;
 #[cfg(feature = "cli")]
 use bert_inference::help_groups::{HelpGroup, with_heading};

@@ -1,14 +1,18 @@
-//! Fills in the defaults of a fine-tuning and validates its flags, each alone and in combination.
+//! Fills in the defaults of a fine-tuning and validates its flags, each alone and in combination: adapters, question
+//! answering, tables.
 
 use std::collections::BTreeSet;
 
-use bert_inference::Resolved;
-use bert_model::AdapterConfig;
-use bert_tasks::{Kind, Task};
+use bert_inference::{Resolved, SquadArgs};
+use bert_model::{AdapterConfig, BottleneckForm};
+use bert_tasks::answer_spans::AnswerSettings;
+use bert_tasks::windows::WindowSettings;
+use bert_tasks::{Kind, Split, Task};
 use bert_training::{Error, check};
 
+use crate::config::flag_values::AdapterKind;
 use crate::config::flag_values::Choices;
-use crate::config::size_defaults::TuningDefaults;
+use crate::config::grid::TuningDefaults;
 use crate::config::{FinetuneConfig, Selection};
 
 pub(super) const NEEDS_LABELS: &str = "works with tasks that classify or score a text or a pair";
@@ -118,4 +122,196 @@ impl FinetuneConfig {
 pub(crate) fn gives_labels(task: &Task) -> bool {
     let spec = task.spec();
     spec.choices == 0 && matches!(spec.kind, Kind::Classification | Kind::Regression { .. })
+}
+
+impl FinetuneConfig {
+    /// Returns the adapter with its defaults filled in, or `None` if the whole model or only the head is trained.
+    ///
+    /// # Errors
+    /// Fails when a flag has an invalid value or conflicts with the others; the error names the flag.
+    pub(crate) fn adapter_config(&self) -> Result<Option<AdapterConfig>, Error> {
+        let adapters = &self.adapters;
+        let lora = adapters.adapter == Some(AdapterKind::Lora);
+        let lora_flags = [
+            ("lora_rank", !lora && adapters.lora_rank.is_some()),
+            ("lora_alpha", !lora && adapters.lora_alpha.is_some()),
+            ("merge_lora", !lora && adapters.merge_lora),
+        ];
+        reject_first(&lora_flags, "works with `.adapter lora` only")?;
+        check(
+            adapters.adapter_reduction.is_none() || (adapters.adapter.is_some() && !lora),
+            "adapter_reduction",
+            "works with `.adapter pfeiffer`, houlsby or parallel only",
+        )?;
+        let Some(kind) = adapters.adapter else { return Ok(None) };
+        check(
+            !self.freeze_encoder,
+            "freeze_encoder",
+            "cannot be used with `.adapter`, which trains weights inside the encoder",
+        )?;
+        check(self.gives_labels(), "adapter", NEEDS_LABELS)?;
+        check(
+            !self.random_init,
+            "random_init",
+            "cannot be used with `.adapter`: the frozen encoder must be pre-trained",
+        )?;
+        let form = match kind {
+            AdapterKind::Pfeiffer => BottleneckForm::Pfeiffer,
+            AdapterKind::Houlsby => BottleneckForm::Houlsby,
+            AdapterKind::Parallel => BottleneckForm::Parallel,
+            AdapterKind::Lora => {
+                let rank = adapters.lora_rank.unwrap_or(8);
+                let alpha = adapters.lora_alpha.unwrap_or(8.0);
+                check(rank > 0, "lora_rank", "must be at least 1")?;
+                check(positive(alpha), "lora_alpha", "must be positive")?;
+                return Ok(Some(AdapterConfig::Lora { rank, alpha }));
+            }
+        };
+        let reduction_factor = adapters.adapter_reduction.unwrap_or(form.default_reduction_factor());
+        let narrows = reduction_factor.is_finite() && reduction_factor >= 1.0;
+        check(narrows, "adapter_reduction", "must be at least 1")?;
+        Ok(Some(AdapterConfig::Bottleneck { form, reduction_factor }))
+    }
+
+    /// Checks `--fusion` against the other flags.
+    pub(super) fn check_fusion(&self) -> Result<(), Error> {
+        if self.adapters.fusion.is_empty() {
+            return Ok(());
+        }
+        check(self.gives_labels(), "fusion", NEEDS_LABELS)?;
+        check(self.adapters.fusion.len() > 1, "fusion", "needs two adapters or more")?;
+        let foreign = "cannot be used with `.random_init`: its adapters belong to the checkpoint";
+        check(!self.random_init, "fusion", foreign)
+    }
+}
+
+impl FinetuneConfig {
+    /// Returns the settings for windows and answers of question answering, with the defaults of `run_squad.py`; `None`
+    /// for other tasks.
+    ///
+    /// # Errors
+    /// Fails when a flag has an invalid value or belongs to another task; the error names the flag.
+    pub(crate) fn question_settings(&self) -> Result<Option<(WindowSettings, AnswerSettings)>, Error> {
+        let spec = self.task.spec();
+        let SquadArgs { doc_stride, max_query_length, n_best_size, max_answer_length, .. } = self.squad;
+        let threshold = self.squad.null_score_diff_threshold;
+        let Kind::Spans { version_2 } = spec.kind else {
+            let given = [
+                ("doc_stride", doc_stride.is_some()),
+                ("max_query_length", max_query_length.is_some()),
+                ("n_best_size", n_best_size.is_some()),
+                ("max_answer_length", max_answer_length.is_some()),
+                ("null_score_diff_threshold", threshold.is_some()),
+            ];
+            return reject_first(&given, "works with `.task squad` and squad2 only").map(|()| None);
+        };
+        check(
+            version_2 || threshold.is_none(),
+            "null_score_diff_threshold",
+            "works with `.task squad2` only: in squad every question has an answer",
+        )?;
+        if let Some((flag, reason)) = self.squad.wrong_value() {
+            return Err(Error::option(flag, reason));
+        }
+        let windows = self.squad.windows(self.max_seq_length.unwrap_or(spec.defaults.max_seq_length));
+        let answers = self.squad.answers(version_2);
+        let WindowSettings { max_seq_length, max_query_length, .. } = windows;
+        let no_room = format!(
+            "{max_seq_length} is too short: a question of {max_query_length} tokens (`.max_query_length`) and three \
+             special tokens leave no room for the text"
+        );
+        check(max_seq_length > max_query_length + 3, "max_seq_length", &no_room)?;
+        Ok(Some((windows, answers)))
+    }
+}
+
+impl FinetuneConfig {
+    /// Checks the flags for files and tables against the task and each other.
+    pub(super) fn check_files(&self) -> Result<(), Error> {
+        let table = &self.table;
+        let is_table = self.is_table();
+        let table_flags = [
+            ("columns", !is_table && !table.columns.is_empty()),
+            ("labels", !is_table && !table.labels.is_empty()),
+            ("regression", !is_table && table.regression),
+        ];
+        reject_first(&table_flags, "works with `.task table` only")?;
+        let has_official_files = self.gives_labels() && !is_table;
+        let files = [
+            ("train_file", has_official_files && self.train_file.is_some()),
+            ("dev_file", has_official_files && self.dev_file.is_some()),
+            ("test_file", has_official_files && self.test_file.is_some()),
+        ];
+        reject_first(&files, "works with `.task table`, squad, squad2, conll and swag only")?;
+        check(
+            self.test_file.is_none() || is_table || self.task.spec().has_labels(Split::Test),
+            "test_file",
+            "the task has no labelled test set; predict an unlabelled file with `.predict`",
+        )?;
+        let twice = "is a table, which is the training file: give it or --train-file, not both";
+        check(self.data_table().is_none() || self.train_file.is_none(), "data", twice)?;
+        let has_dev = self.data.is_some() || self.dev_file.is_some();
+        check(has_dev, "dev_file", "is required without `.data`")?;
+        let distinct: BTreeSet<&String> = table.labels.iter().collect();
+        let are_valid = distinct.len() == table.labels.len() && table.labels.len() != 1;
+        check(are_valid, "labels", "must be two or more that differ from each other")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::{Args, Command, FromArgMatches};
+
+    use super::*;
+
+    fn config(flags: &str) -> FinetuneConfig {
+        let command = FinetuneConfig::augment_args(Command::new("finetune").no_binary_name(true));
+        let line = format!("--task rte --data d --checkpoint c --output o {flags}");
+        let matches = command.try_get_matches_from(line.split_whitespace()).unwrap();
+        FinetuneConfig::from_arg_matches(&matches).unwrap()
+    }
+
+    #[test]
+    fn adapter_defaults_match_the_adapters_library() {
+        let adapter = |flags| config(flags).adapter_config().unwrap();
+        let bottleneck = |form, reduction_factor| Some(AdapterConfig::Bottleneck { form, reduction_factor });
+        assert_eq!(adapter(""), None);
+        assert_eq!(adapter("--adapter pfeiffer"), bottleneck(BottleneckForm::Pfeiffer, 16.0));
+        assert_eq!(adapter("--adapter houlsby"), bottleneck(BottleneckForm::Houlsby, 16.0));
+        assert_eq!(adapter("--adapter parallel"), bottleneck(BottleneckForm::Parallel, 2.0));
+        assert_eq!(adapter("--adapter lora"), Some(AdapterConfig::Lora { rank: 8, alpha: 8.0 }));
+        assert_eq!(
+            adapter("--adapter pfeiffer --adapter-reduction 4"),
+            bottleneck(BottleneckForm::Pfeiffer, 4.0)
+        );
+        assert_eq!(
+            adapter("--adapter lora --lora-rank 4 --lora-alpha 16"),
+            Some(AdapterConfig::Lora { rank: 4, alpha: 16.0 })
+        );
+        let rate = |flags| config(flags).resolve().unwrap().learning_rate;
+        assert_eq!(rate("--adapter houlsby"), 1e-4);
+        assert_eq!(rate("--adapter lora"), 5e-4);
+        assert_eq!(rate("--adapter lora --learning-rate 1e-3"), 1e-3);
+    }
+
+    #[test]
+    fn conflicting_flags_are_rejected_by_name() {
+        let cases = [
+            ("--adapter pfeiffer --freeze-encoder", "freeze_encoder"),
+            ("--adapter lora --random-init", "random_init"),
+            ("--adapter lora --adapter-reduction 4", "adapter_reduction"),
+            ("--adapter-reduction 4", "adapter_reduction"),
+            ("--adapter houlsby --lora-rank 4", "lora_rank"),
+            ("--lora-alpha 4", "lora_alpha"),
+            ("--adapter parallel --merge-lora", "merge_lora"),
+            ("--adapter lora --lora-rank 0", "lora_rank"),
+            ("--adapter lora --lora-alpha 0", "lora_alpha"),
+            ("--adapter pfeiffer --adapter-reduction 0.5", "adapter_reduction"),
+            ("--adapter pfeiffer --adapter-reduction nan", "adapter_reduction"),
+        ];
+        for (flags, expected) in cases {
+            let error = config(flags).resolve().unwrap_err();
+            assert_eq!(error.setting(), Some(expected), "{flags}: {error}");
+        }
+    }
 }

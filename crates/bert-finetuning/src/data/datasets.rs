@@ -1,17 +1,20 @@
-//! Reads the files of a task: train, the examples held out of it, the labelled parts, and the file of `--predict`.
+//! Finds and reads the files of a task, or takes rows in memory: train, the examples held out of it, the labelled parts,
+//! and the file of `--predict`. The task of a table is inferred from its rows.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
 use bert_hub::name_of_cached;
-use bert_task_files::{ExampleFile, LabelUse};
-use bert_tasks::Split;
-use bert_training::Error;
+use bert_task_files::{
+    DescribedTable, ExampleFile, LabelUse, TableExamples, TableLabels, TableOptions, TextRow, column_names,
+    describe_table, find_split, table_examples,
+};
+use bert_tasks::{Error, Example, Split, SplitFile, no_split};
 
+use crate::config::FinetuneConfig;
 use crate::data::holdout::{DividedExamples, TrainingParts, divide, divide_table};
-pub(crate) use crate::data::part::Part;
-use crate::data::repeated_texts::{contradictions, repeats};
-use crate::data::text_hashes::{ComparedTexts, SharedTexts, Texts};
+pub(crate) use crate::data::text_hashes::Part;
+use crate::data::text_hashes::{ComparedTexts, SharedTexts, Texts, contradictions, repeats};
 use crate::setup::Setup;
 
 /// The use of a file.
@@ -153,4 +156,121 @@ fn compared<T: Texts>(name: &str, train: &[T], scored: &[(Part, Vec<T>)]) -> Vec
         shared.extend((with_dev.with_shared_text > 0).then_some(with_dev));
     }
     shared
+}
+
+impl FinetuneConfig {
+    /// Returns the file of a split: the named one, or the one in `--data`.
+    ///
+    /// # Errors
+    /// Fails when a named file does not exist; otherwise as [`find_split`].
+    pub(crate) fn find_split(&self, split: Split) -> Result<SplitFile, Error> {
+        let table = self.data_table();
+        let named = match split {
+            Split::Train => self.train_file.as_deref().or(table),
+            Split::Dev => self.dev_file.as_deref().or(table),
+            Split::Test => self.test_file.as_deref(),
+            Split::DevMismatched | Split::TestMismatched => None,
+        };
+        match (named, &self.data) {
+            (Some(path), _) => match path.metadata() {
+                Ok(_) => Ok(SplitFile { path: path.to_owned(), is_sample: false }),
+                Err(source) => Err(Error::io("read", path)(source)),
+            },
+            (None, Some(data)) if table.is_none() => find_split(&self.task, data, split),
+            (None, _) => Err(no_split(&self.task, split)),
+        }
+    }
+
+    /// Returns the file of `--data` if it is a table instead of a folder.
+    pub(crate) fn data_table(&self) -> Option<&Path> {
+        self.data.as_deref().filter(|data| self.is_table() && data.is_file())
+    }
+
+    /// Returns the table of `--data` that is divided into train and dev.
+    pub(crate) fn single_table(&self) -> Option<&Path> {
+        self.data_table().filter(|_| self.dev_file.is_none())
+    }
+
+    /// Returns the columns of a table: `--columns`, or those with the usual names.
+    ///
+    /// # Errors
+    /// Fails when the table cannot be read, or when it lacks the usual names; the error then names its columns.
+    fn columns_of(&self, train: &Path) -> Result<Vec<String>, Error> {
+        if !self.table.columns.is_empty() {
+            return Ok(self.table.columns.clone());
+        }
+        let found = column_names(train)?;
+        let has = |name: &&str| found.iter().any(|column| column == name);
+        if ["text", "label"].iter().all(has) {
+            let usual = ["text", "text_b", "label"].into_iter().filter(has);
+            return Ok(usual.map(String::from).collect());
+        }
+        let reason = format!(
+            "is required, as TEXT,LABEL or TEXT,TEXT_B,LABEL: {} has no columns \"text\" and \"label\", but {}",
+            train.display(),
+            if found.is_empty() { "none".to_string() } else { found.join(", ") }
+        );
+        Err(Error::option("columns", reason))
+    }
+
+    /// Returns the configuration with a table's classes or range filled in, and remarks on its labels; other tasks are
+    /// unchanged.
+    ///
+    /// # Errors
+    /// Fails when a file of the table is invalid; the error names the line.
+    pub(crate) fn described(&self) -> Result<(Self, Vec<String>), Error> {
+        if !self.is_table() {
+            return Ok((self.clone(), Vec::new()));
+        }
+        let path = |split| self.find_split(split).map(|file| file.path);
+        let train = path(Split::Train)?;
+        let dev = path(Split::Dev)?;
+        let test = match path(Split::Test) {
+            Ok(test) => Some(test),
+            // A test file is optional, unless it is named.
+            Err(error) if error.is_absent() => None,
+            Err(error) => return Err(error),
+        };
+        let labels = if self.table.regression {
+            TableLabels::Scores
+        } else {
+            TableLabels::Classes(&self.table.labels)
+        };
+        let columns = &self.columns_of(&train)?;
+        let options =
+            TableOptions { columns, labels, label_use: LabelUse::for_labelled(self.skip_unlabelled) };
+        let DescribedTable { task, notes } = describe_table(options, &train, &dev, test.as_deref())?;
+        Ok((Self { task, ..self.clone() }, notes))
+    }
+}
+
+/// Examples in memory.
+pub(crate) struct RowExamples {
+    pub(crate) train: Vec<Example>,
+    pub(crate) dev: Vec<Example>,
+}
+
+/// Rows in memory: to train on, and to score on.
+#[derive(Clone, Copy, Debug)]
+pub struct TrainingRows<'a> {
+    /// The rows to train on.
+    pub train: &'a [TextRow],
+    /// The rows to score on. They choose the epoch too, unless the configuration says otherwise.
+    pub dev: &'a [TextRow],
+}
+
+impl TrainingRows<'_> {
+    /// Returns the configuration with the classes or the range of the rows, remarks on the labels, and the examples.
+    pub(crate) fn described(
+        self,
+        config: &FinetuneConfig,
+    ) -> Result<(FinetuneConfig, Vec<String>, RowExamples), Error> {
+        let labels = if config.table.regression {
+            TableLabels::Scores
+        } else {
+            TableLabels::Classes(&config.table.labels)
+        };
+        let TableExamples { task, train, dev, notes } = table_examples(self.train, self.dev, labels)?;
+        Ok((FinetuneConfig { task, ..config.clone() }, notes, RowExamples { train, dev }))
+    }
 }

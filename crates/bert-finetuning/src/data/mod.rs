@@ -3,8 +3,4 @@
 pub(crate) mod datasets;
 pub(crate) mod holdout;
 pub(crate) mod label_scale;
-pub(crate) mod labelled_examples;
-pub(crate) mod part;
-pub(crate) mod repeated_texts;
 pub(crate) mod text_hashes;
-pub(crate) mod training_rows;

@@ -1,13 +1,13 @@
 //! Hashes of the texts of examples, by which sets are compared and divided: equal texts never belong to both sides.
+//! Also finds examples of one set with the same texts.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
+use std::fmt;
 
 use bert_tasks::{Example, Label, Question, Sentence};
 use bert_training::Error;
 use serde::{Deserialize, Serialize};
 use twox_hash::XxHash3_64;
-
-use crate::data::part::Part;
 
 /// Hashes of the texts of an example. Case and white space do not matter, nor white space around punctuation.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -222,6 +222,82 @@ impl SharedTexts {
     }
 }
 
+/// Share of repeated examples above which there is a remark: intervals count each example as an independent one.
+const NOTABLE_REPEATS: f64 = 0.05;
+/// Maximum number of characters of a quoted text.
+const QUOTED: usize = 80;
+
+/// Examples with the same texts.
+struct Group {
+    /// Index of the first one.
+    first: usize,
+    count: usize,
+    /// Whether their labels differ.
+    differs: bool,
+}
+
+/// Returns a warning about examples of a set with equal texts and different labels.
+pub(crate) fn contradictions<T: Texts>(set: &str, examples: &[T]) -> Option<String> {
+    let groups = groups(examples);
+    let differing = groups.values().filter(|group| group.differs);
+    let first = differing.clone().map(|group| group.first).min()?;
+    let count: usize = differing.map(|group| group.count).sum();
+    let quoted: String = examples[first].quoted().chars().take(QUOTED).collect();
+    Some(format!(
+        "{count} of {} examples of {set} have texts that are there with other labels too, so no model answers all of them; the \
+         first is {quoted:?}",
+        examples.len()
+    ))
+}
+
+/// Returns a warning about a scored set in which many examples repeat the texts of others.
+pub(crate) fn repeats<T: Texts>(set: &str, examples: &[T]) -> Option<String> {
+    let all = examples.len();
+    let count = all - groups(examples).len();
+    (count as f64 > NOTABLE_REPEATS * all as f64).then(|| {
+        format!(
+            "{count} of {all} examples of {set} have the texts of an earlier one; intervals count them as independent"
+        )
+    })
+}
+
+/// Returns the examples by the hash of their texts.
+fn groups<T: Texts>(examples: &[T]) -> HashMap<u64, Group> {
+    let mut groups: HashMap<u64, Group> = HashMap::new();
+    for (at, example) in examples.iter().enumerate() {
+        let hash = example.text_hashes().whole;
+        let group = groups.entry(hash).or_insert(Group { first: at, count: 0, differs: false });
+        group.count += 1;
+        group.differs |= example.answer() != examples[group.first].answer();
+    }
+    groups
+}
+
+/// A labelled set that models are scored on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Part {
+    /// Examples held out of train, for choosing epochs and cells.
+    HeldOut,
+    /// Dev.
+    Dev,
+    /// The second dev set, if the task has one.
+    DevMismatched,
+    /// Test, if its labels are published.
+    Test,
+}
+
+impl fmt::Display for Part {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::HeldOut => "the held-out part",
+            Self::Dev => "dev",
+            Self::DevMismatched => "the mismatched dev set",
+            Self::Test => "test",
+        })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -308,5 +384,29 @@ mod tests {
         let dev = [question("Who?", "one"), question("Where?", "two"), question("When?", "three")];
         let found = ComparedTexts::new("the training set", &train).shared_with(Part::Dev, &dev);
         assert_eq!((found.equal, found.with_shared_text), (1, 2));
+    }
+
+    fn examples(rows: &[(&str, usize)]) -> Vec<Example> {
+        let example = |&(text, class): &(&str, usize)| Example {
+            label: Some(Label::Class(class)),
+            ..Example::from_text(text)
+        };
+        rows.iter().map(example).collect()
+    }
+
+    #[test]
+    fn contradicting_labels_are_counted_with_an_example() {
+        let rows = [("a", 0), ("b one", 0), ("c", 1), ("B  one", 1), ("a", 0), ("b one", 0)];
+        assert_eq!(
+            contradictions("dev", &examples(&rows)).unwrap(),
+            "3 of 6 examples of dev have texts that are there with other labels too, so no model answers all of them; the first \
+             is \"b one\""
+        );
+        assert_eq!(
+            repeats("dev", &examples(&rows)).unwrap(),
+            "3 of 6 examples of dev have the texts of an earlier one; intervals count them as independent"
+        );
+        let different = examples(&[("a", 0), ("b", 1)]);
+        assert!(contradictions("dev", &different).is_none() && repeats("dev", &different).is_none());
     }
 }

@@ -1,32 +1,33 @@
-//! Classification, regression and multiple choice.
+//! Classification, regression and multiple choice: the labelled examples as text and as tokens, remarks on them, and the
+//! features of a frozen encoder, which are computed once for all epochs.
 
+use std::collections::BTreeSet;
 use std::marker::PhantomData;
 use std::path::Path;
 
-use bert_inference::classifier::{decide, predict};
-use bert_inference::{ClassificationBatch, StopFlag};
+use bert_inference::classifier::{ClassifierModel, EVAL_BATCH, decide, predict};
+use bert_inference::host_tensors::int_vector;
+use bert_inference::{ClassificationBatch, Features, ModelTokenizer, StopFlag};
 use bert_model::{BertConfig, Mode, classification_loss, regression_loss};
 use bert_storage::digest_bytes;
 use bert_task_files::read_examples;
 use bert_tasks::{
     Calibration, Example, Kind, Label, Scores, SeedRun, SeedSummary, Task, as_written, calibration,
-    confusion, constant_baseline, is_degenerate, score, write_errors, write_labels, write_predictions,
-    write_probabilities,
+    confusion, constant_baseline, is_degenerate, labels_of, score, write_errors, write_labels,
+    write_predictions, write_probabilities,
 };
 use bert_training::Error;
-use burn::tensor::Tensor;
+use burn::tensor::{Device, Tensor};
 use serde::{Deserialize, Serialize};
 
+use crate::data::datasets::RowExamples;
 use crate::data::datasets::{Part, Sets};
 use crate::data::label_scale::LabelScale;
-use crate::data::labelled_examples::{LabelledExamples, remarks};
 use crate::data::text_hashes::SharedTexts;
-use crate::data::training_rows::RowExamples;
 use crate::files::adapters::{FusionReport, fusion_report, save_with_adapters};
 use crate::files::folder::{DEV_LABELS, OutputFolder};
 use crate::kinds::{FinetuneTask, MicroBatch};
 use crate::model::adapters::{AdapterSupport, FUSION_REGULARIZATION};
-use crate::model::frozen_features::all_features;
 use crate::setup::Setup;
 
 /// A task that predicts a class or a score with the model `M`.
@@ -317,4 +318,88 @@ impl<M: AdapterSupport> FinetuneTask for Classification<'_, M> {
             None => Ok(None),
         }
     }
+}
+
+/// Examples as text and as tokens, with their labels if they have any.
+pub(crate) struct LabelledExamples {
+    pub(crate) examples: Vec<Example>,
+    pub(crate) labels: Vec<Label>,
+    pub(crate) features: Features,
+}
+
+impl LabelledExamples {
+    /// Tokenizes examples.
+    pub(crate) fn new(examples: Vec<Example>, setup: Setup<'_>) -> Self {
+        let labels = labels_of(&examples).unwrap_or_default();
+        let ModelTokenizer { tokenizer, vocabulary, .. } = &setup.checkpoint.tokenizer;
+        let features = Features::new(&examples, tokenizer, vocabulary, setup.max_seq_length);
+        Self { examples, labels, features }
+    }
+}
+
+/// Returns the remarks on all sets.
+pub(crate) fn remarks(sets: &Sets<'_, LabelledExamples>) -> Vec<String> {
+    [truncated_texts(sets), constant_labels(sets), repeated_indices(sets)].concat()
+}
+
+/// Returns the messages about texts that are cut, and about texts with special tokens, in each set.
+fn truncated_texts(sets: &Sets<'_, LabelledExamples>) -> Vec<String> {
+    let split = sets.setup.checkpoint.tokenizer.settings.split_special_tokens;
+    let messages = sets.with_names().flat_map(|(name, set)| {
+        let truncation = set.features.truncation();
+        let cut = truncation.message(&name, sets.setup.max_seq_length);
+        cut.into_iter().chain(truncation.special_message(&name, split))
+    });
+    messages.collect()
+}
+
+/// Returns warnings about sets whose labels are all equal: nothing can be learned from such a training set, and scores
+/// on such a dev set mean little.
+fn constant_labels(sets: &Sets<'_, LabelledExamples>) -> Vec<String> {
+    let all = sets.with_names();
+    let constant = all.filter(|(_, set)| is_degenerate(&set.labels) && !set.labels.is_empty());
+    constant.map(|(name, set)| format!("all {} labels of {name} are equal", set.labels.len())).collect()
+}
+
+/// Returns warnings about sets with several examples of one index, by which predictions are written.
+fn repeated_indices(sets: &Sets<'_, LabelledExamples>) -> Vec<String> {
+    let scored = sets.with_names().skip(1);
+    let all = scored.chain(sets.to_predict.iter().map(|set| ("the file to predict".to_string(), set)));
+    let repeats = all.map(|(name, set)| {
+        let distinct: BTreeSet<&str> = set.examples.iter().map(|example| example.index.as_str()).collect();
+        (name, set.examples.len() - distinct.len())
+    });
+    let repeats = repeats.filter(|(_, count)| *count > 0);
+    let text = |(name, count)| {
+        format!(
+            "{count} examples of {name} have the index of an earlier one: a reader of the predictions cannot tell them apart"
+        )
+    };
+    repeats.map(text).collect()
+}
+
+/// Returns the features of all sequences, grouped by example, `[sequences, features]`, with autodiff.
+pub(crate) fn all_features<M: ClassifierModel>(
+    model: &M,
+    features: &Features,
+    device: &Device,
+    stop: &StopFlag,
+) -> Result<Tensor<2>, bert_inference::Error> {
+    let per_example = features.per_example();
+    let mut parts = Vec::new();
+    let mut rows = vec![0i32; features.count() * per_example];
+    let mut done = 0;
+    for examples in features.by_length(EVAL_BATCH) {
+        stop.check()?;
+        let batch = features.batch(examples);
+        for &example in &batch.examples {
+            for row in &mut rows[example * per_example..][..per_example] {
+                *row = done;
+                done += 1;
+            }
+        }
+        parts.push(model.features(batch.input(device), Mode::Eval));
+    }
+    let rows = int_vector(&rows, device);
+    Ok(Tensor::cat(parts, 0).select(0, rows).autodiff())
 }

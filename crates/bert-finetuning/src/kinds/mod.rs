@@ -10,14 +10,14 @@
 
 pub(crate) mod classification;
 pub(crate) mod question_answering;
-pub(crate) mod token_batch;
 pub(crate) mod token_classification;
 
-use bert_inference::StopFlag;
+use bert_inference::host_tensors::int_vector;
+use bert_inference::{PaddedBatch, StopFlag};
 use bert_model::{Architecture, BertConfig, Mode};
 use bert_tasks::{Calibration, Scores, SeedRun, SeedSummary};
 use bert_training::Error;
-use burn::tensor::Tensor;
+use burn::tensor::{Device, Int, Tensor};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -199,5 +199,18 @@ pub(crate) trait FinetuneTask {
         let answers = self.answer(model, self.part(part), stop)?;
         let scores = self.score(self.part(part), &answers);
         Ok(ScoredAnswers { answers, scores })
+    }
+}
+
+/// A batch of sequences with targets at tokens, two numbers for each target.
+pub(crate) struct TokenBatch {
+    pub(crate) padded: PaddedBatch,
+    pub(crate) targets: [Vec<i32>; 2],
+}
+
+impl TokenBatch {
+    /// Returns both numbers of all targets.
+    pub(crate) fn targets(&self, device: &Device) -> [Tensor<1, Int>; 2] {
+        self.targets.each_ref().map(|numbers| int_vector(numbers, device))
     }
 }

@@ -14,7 +14,7 @@ use serde_json::{Map, Value, json};
 
 use crate::data::datasets::{Part, Sets};
 use crate::files::folder::OutputFolder;
-use crate::kinds::token_batch::TokenBatch;
+use crate::kinds::TokenBatch;
 use crate::kinds::{FinetuneTask, MicroBatch};
 use crate::setup::{BaseCheckpoint, Setup};
 

@@ -16,7 +16,7 @@ use burn::tensor::Tensor;
 
 use crate::data::datasets::{Purpose, Sets};
 use crate::files::folder::OutputFolder;
-use crate::kinds::token_batch::TokenBatch;
+use crate::kinds::TokenBatch;
 use crate::kinds::{FinetuneTask, MicroBatch};
 use crate::setup::{BaseCheckpoint, Setup};
 

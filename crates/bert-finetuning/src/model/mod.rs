@@ -1,5 +1,3 @@
 //! Changes of the model before training: adapters, trainable layers, features of a frozen encoder.
 
 pub(crate) mod adapters;
-pub(crate) mod frozen_features;
-pub(crate) mod trainable_layers;

@@ -11,7 +11,7 @@ use bert_training::Error;
 use serde_json::{Map, Value, json};
 
 use crate::config::FinetuneConfig;
-use crate::config::adapter_args::AdapterArgs;
+use crate::config::flag_values::AdapterArgs;
 use crate::data::datasets::Part;
 use crate::kinds::FinetuneTask;
 use crate::model::adapters::read_adapters;

@@ -5,12 +5,7 @@
 
 pub(crate) mod fingerprint;
 pub(crate) mod grid_search;
-pub(crate) mod initial_model;
-pub mod live_log;
-pub(crate) mod lossless_json;
 pub(crate) mod resume;
 pub(crate) mod run_report;
-pub(crate) mod sample_order;
 pub(crate) mod step;
-pub(crate) mod task_draw;
 pub(crate) mod training;

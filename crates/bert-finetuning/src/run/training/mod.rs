@@ -1,21 +1,22 @@
-//! The loop of a training over epochs and steps: on one task, or on several tasks that share an encoder.
+//! The loop of a training over epochs and steps: on one task, or on several tasks that share an encoder. A stream of the
+//! seed decides the order of the examples in each epoch, and the task of each step.
 
 mod epochs;
 
 use bert_inference::{Resolved, StopFlag};
 use bert_model::Mode;
+use bert_random::{Domain, Random, Stream};
 use bert_storage::Class;
 use bert_training::{Error, ForgettingTest, MicroBatchLoss, after_step};
 use burn::module::Module;
 use burn::tensor::Tensor;
+use serde::{Deserialize, Serialize};
 
 use crate::events::FinetuneEvent;
 use crate::kinds::FinetuneTask;
 use crate::run::resume::{Progress, RestoredState, RunSnapshot, SavedRun, TaskProgress};
 use crate::run::run_report::ScoredModel;
-use crate::run::sample_order::SampleOrder;
 use crate::run::step::{StepBatches, TrainSettings, TrainState};
-use crate::run::task_draw::TaskDraw;
 
 /// A task of a training.
 struct TrainedTask<'a, T> {
@@ -249,5 +250,128 @@ impl EpochRate {
     /// Returns the number of whole epochs after a step.
     fn at(self, step: u64) -> u64 {
         step * self.numerator / self.denominator
+    }
+}
+
+/// The order of training examples: every epoch is a permutation keyed by (seed, epoch).
+pub(crate) struct SampleOrder {
+    seed: u64,
+    examples: usize,
+    current: Option<(u64, Vec<usize>)>,
+}
+
+impl SampleOrder {
+    /// Creates the order for a run over `examples` examples.
+    pub(crate) fn new(seed: u64, examples: usize) -> Self {
+        Self { seed, examples, current: None }
+    }
+
+    /// Returns the examples at positions `start..start + size` of the run; a batch may cross into the next epoch.
+    pub(crate) fn batch(&mut self, start: u64, size: usize) -> Vec<usize> {
+        (start..start + size as u64).map(|index| self.at(index)).collect()
+    }
+
+    fn at(&mut self, index: u64) -> usize {
+        let epoch = index / self.examples as u64;
+        let position = index % self.examples as u64;
+        if self.current.as_ref().is_none_or(|(of, _)| *of != epoch) {
+            let mut order: Vec<usize> = (0..self.examples).collect();
+            Stream::new(self.seed, Domain::FinetuneOrder, &[epoch]).shuffle(&mut order);
+            self.current = Some((epoch, order));
+        }
+        self.current.as_ref().expect("set above").1[position as usize]
+    }
+}
+
+/// The probability of drawing each task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
+#[serde(rename_all = "kebab-case")]
+pub enum Sampling {
+    /// Proportional to the number of examples.
+    Proportional,
+    /// Proportional to a power of the number of examples that falls from 1 to 0.2 over the epochs (Stickland and
+    /// Murray 2019).
+    Annealed,
+    /// Proportional to the number of examples to the power of 1 / temperature (--temperature).
+    Temperature,
+}
+
+impl Sampling {
+    /// Returns the exponent of the task sizes in an epoch, counted from 0.
+    fn power(self, temperature: f64, epoch: u64, epochs: u64) -> f64 {
+        match self {
+            Self::Proportional => 1.0,
+            Self::Annealed if epochs > 1 => 1.0 - 0.8 * epoch as f64 / (epochs - 1) as f64,
+            Self::Annealed => 1.0,
+            Self::Temperature => 1.0 / temperature,
+        }
+    }
+}
+
+/// The draw of the task of each step.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TaskDraw {
+    pub(crate) sampling: Sampling,
+    /// The temperature of [`Sampling::Temperature`].
+    pub(crate) temperature: f64,
+    /// Number of epochs.
+    pub(crate) epochs: u64,
+}
+
+impl TaskDraw {
+    /// Returns the number of the task of a step in an epoch, both counted from 0.
+    pub(crate) fn task(self, sizes: &[usize], epoch: u64, seed: u64, step: u64) -> usize {
+        drawn_task(sizes, self.sampling.power(self.temperature, epoch, self.epochs), seed, step)
+    }
+}
+
+/// Returns the task of a step: the first whose cumulative probability exceeds the draw.
+fn drawn_task(sizes: &[usize], power: f64, seed: u64, step: u64) -> usize {
+    let weights: Vec<f64> = sizes.iter().map(|&size| (size as f64).powf(power)).collect();
+    let mut left = Stream::new(seed, Domain::TaskOfStep, &[step]).unit() * weights.iter().sum::<f64>();
+    for (task, weight) in weights.iter().enumerate() {
+        left -= weight;
+        if left < 0.0 {
+            return task;
+        }
+    }
+    sizes.len() - 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_epoch_has_every_example_once() {
+        let mut order = SampleOrder::new(3, 10);
+        let all = order.batch(0, 30);
+        for epoch in all.chunks(10) {
+            let mut sorted = epoch.to_vec();
+            sorted.sort_unstable();
+            assert_eq!(sorted, (0..10).collect::<Vec<_>>());
+        }
+        assert_ne!(all[..10], all[10..20]);
+        let mut again = SampleOrder::new(3, 10);
+        assert_eq!(again.batch(8, 5), all[8..13]);
+    }
+
+    #[test]
+    fn tasks_are_drawn_by_a_power_of_their_size() {
+        let sizes = [9000, 1000];
+        let share = |power: f64| {
+            let first = (0..4000).filter(|&step| drawn_task(&sizes, power, 7, step) == 0).count();
+            first as f64 / 4000.0
+        };
+        // Four standard errors are .02 and .032.
+        assert!((share(1.0) - 0.9).abs() < 0.02, "{}", share(1.0));
+        assert!((share(0.5) - 0.75).abs() < 0.03, "{}", share(0.5));
+        assert!((share(0.0) - 0.5).abs() < 0.032, "{}", share(0.0));
+        assert_eq!(drawn_task(&sizes, 1.0, 7, 3), drawn_task(&sizes, 1.0, 7, 3));
+        let powers: Vec<f64> = (0..3).map(|epoch| Sampling::Annealed.power(2.0, epoch, 3)).collect();
+        assert!(powers.iter().zip([1.0, 0.6, 0.2]).all(|(a, b)| (a - b).abs() < 1e-12), "{powers:?}");
+        assert_eq!(Sampling::Temperature.power(4.0, 1, 3), 0.25);
+        assert_eq!(Sampling::Annealed.power(2.0, 0, 1), 1.0);
     }
 }
