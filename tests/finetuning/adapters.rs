@@ -1,6 +1,6 @@
 //! `finetune --adapter`: the trained weights, the files written, and that these files reproduce the scored model.
 
-use bert_inference::classifier::predict;
+use bert_inference::examples::predict;
 use bert_inference::{DeviceName, Features, ModelTokenizer, StopFlag, resolve_model_folder};
 use bert_model::{LoadPolicy, load_pretrained, named_tensors_to_bytes, read_adapter, read_safetensors};
 use bert_task_files::read_file;

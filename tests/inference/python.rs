@@ -8,7 +8,7 @@
 
 use std::process::Command;
 
-use bert_inference::classifier::predict;
+use bert_inference::examples::predict;
 use bert_inference::{DeviceName, Features, ModelTokenizer, StopFlag};
 use bert_model::{LoadPolicy, load_pretrained, read_adapter};
 use bert_task_files::read_file;

@@ -8,12 +8,12 @@ use burn::tensor::{Device, activation};
 use serde::Serialize;
 
 use crate::compute::host_tensors::{int_vector, read};
+use crate::encoding::examples::PaddedBatch;
 use crate::encoding::model_tokenizer::{ModelTokenizer, check_segments};
-use crate::encoding::padded_batch::PaddedBatch;
 use crate::error::Error;
 use crate::model_dir::description::{DefaultLength, EncodingLength};
 use crate::model_dir::loaded_model::check_encoder;
-use crate::model_dir::model_files::ModelFiles;
+use crate::model_dir::model_folder::ModelFiles;
 use crate::model_dir::model_options::ModelOptions;
 use crate::pretrained_heads::{Heads, Pretrained, RequiredHeads, load_pretraining};
 

@@ -95,8 +95,8 @@ pub use crate::compute::compute_args::ComputeArgs;
 pub use crate::compute::device::{DeviceName, KernelChoice};
 pub use crate::compute::precision::PrecisionChoice;
 pub use crate::compute::stop_flag::StopFlag;
+pub use crate::encoding::examples::PaddedBatch;
 pub use crate::encoding::model_tokenizer::ModelTokenizer;
-pub use crate::encoding::padded_batch::PaddedBatch;
 pub use crate::encoding::squad_args::SquadArgs;
 pub use crate::error::{Class, Error};
 pub use crate::features::embeddings::{Embeddings, ProjectedPoint, Projection};
@@ -104,12 +104,14 @@ pub use crate::features::hidden_states::{Extractor, LineFeatures, PooledVectors,
 pub use crate::features::neighbours::{Neighbour, NeighbourSearch, Neighbours};
 pub use crate::fill_mask::{FilledMask, MaskFiller};
 pub use crate::likelihood::{Likelihood, PairAccuracy, ScoredPair};
+#[doc(hidden)]
+pub use crate::model_dir::checkpoint::RetentionPolicy;
 pub use crate::model_dir::checkpoint::{LoaderPosition, OptimizerState, OptimizerValues, ValidCheckpoint};
 pub use crate::model_dir::description::{
     Activation, DefaultLength, EncodingLength, ModelDescription, Pooling,
 };
-pub use crate::model_dir::memory_model::MemoryModel;
-pub use crate::model_dir::model_files::ModelFiles;
+pub use crate::model_dir::loaded_model::MemoryModel;
+pub use crate::model_dir::model_folder::ModelFiles;
 pub use crate::model_dir::model_folder::{resolve_model_folder, resolve_tuned_folder};
 pub use crate::model_dir::model_options::ModelOptions;
 pub use crate::model_dir::resolved::Resolved;
@@ -125,15 +127,14 @@ pub use crate::probe::{
 // The other crates of the workspace use these items, which may change in any version.
 #[doc(hidden)]
 #[cfg(feature = "cli")]
-pub use crate::compute::help_groups;
+pub use crate::compute::compute_args::{HelpGroup, with_heading};
 #[doc(hidden)]
 pub use crate::compute::{
     device::DEVICE_HELP, device_rates, device_survey::DeviceInfo, environment, host_tensors, memory,
 };
 #[doc(hidden)]
 pub use crate::encoding::{
-    classifier,
-    examples::{ClassificationBatch, Features},
+    examples::{self, ClassificationBatch, Features},
     model_tokenizer::check_segments,
     questions::EncodedQuestions,
     sentences::EncodedSentences,
@@ -143,7 +144,7 @@ pub use crate::error::{check, corrupt, damaged, mismatch, results_not_written};
 #[doc(hidden)]
 pub use crate::model_dir::{
     builtin_model, checkpoint, encoder_record, hub_model, json_file, loaded_model,
-    model_folder::present_folder, retention::RetentionPolicy, seed_models::seed_folder,
+    model_folder::present_folder, seed_models::seed_folder,
 };
 #[doc(hidden)]
 pub use crate::pretrained_heads::{Heads, Pretrained, RequiredHeads, load_pretraining};

@@ -12,7 +12,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::compute::host_tensors::{int_vector, read};
-use crate::encoding::padded_batch::{PaddedBatch, by_length};
+use crate::encoding::examples::{PaddedBatch, by_length};
 use crate::fill_mask::MaskFiller;
 use crate::model_dir::loaded_model::line_of;
 use crate::probe::word_edits::word_ranges;

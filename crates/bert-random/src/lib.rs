@@ -23,7 +23,6 @@
 
 mod permutation;
 mod python;
-mod random;
 mod stream;
 mod values;
 
@@ -31,6 +30,6 @@ pub use permutation::Permutation;
 pub use python::PythonRandom;
 /// The traits of generators, in the version that [`Stream`] implements.
 pub use rand_chacha::rand_core;
-pub use random::Random;
+pub use stream::Random;
 pub use stream::{Domain, Stream};
 pub use values::{normal, normal_within, uniform};

@@ -2,7 +2,7 @@
 //!
 //! Ports `random()`, `_randbelow`, `randint` and `shuffle`.
 
-use crate::random::Random;
+use crate::stream::Random;
 
 const STATE: usize = 624;
 const SHIFT: usize = 397;

@@ -8,7 +8,7 @@
 use bert_tasks::{Columns, Error, Example, Kind, Label, Task, missing_column, missing_label};
 use bert_text::{ColumnLookup, ColumnPlace, find_column};
 
-use crate::missing_label::{LabelUse, is_missing_class};
+use crate::lines::{LabelUse, is_missing_class};
 
 /// Converts the lines of one file to examples.
 pub(super) struct RowReader<'a> {

@@ -17,7 +17,6 @@ mod columns;
 mod conll;
 mod glue_tsv;
 mod lines;
-mod missing_label;
 mod new_texts;
 mod squad;
 mod swag;
@@ -27,7 +26,7 @@ pub use columns::TextColumns;
 pub use conll::read_sentences;
 pub use glue_tsv::text_columns;
 pub use lines::read_lines;
-pub use missing_label::{ExampleFile, LabelUse};
+pub use lines::{ExampleFile, LabelUse};
 pub use new_texts::{NewTexts, STANDARD_INPUT, TextLines};
 pub use squad::{QuestionRules, read_questions};
 pub use table::{

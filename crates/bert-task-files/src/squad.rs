@@ -10,7 +10,7 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 
 use crate::lines::open_file;
-use crate::missing_label::{ExampleFile, LabelUse};
+use crate::lines::{ExampleFile, LabelUse};
 
 #[derive(Deserialize)]
 struct File {

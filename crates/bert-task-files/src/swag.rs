@@ -10,7 +10,7 @@ use bert_text::{RowValues, TextFormat};
 
 use super::lines::open_table;
 use crate::glue_tsv::{check_column_count, column_index, label_of};
-use crate::missing_label::{ExampleFile, LabelUse};
+use crate::lines::{ExampleFile, LabelUse};
 
 const ENDINGS: [&str; 4] = ["ending0", "ending1", "ending2", "ending3"];
 

@@ -36,8 +36,8 @@ pub use crate::decode::answer_spans::AnswerSettings;
 pub use crate::decode::prediction_files::{
     write_errors, write_labels, write_predictions, write_probabilities,
 };
+pub use crate::encode::pair::Truncation;
 pub use crate::encode::pair::{EncodedPair, SpecialIds, encode_pair};
-pub use crate::encode::truncation::Truncation;
 pub use crate::encode::windows::WindowSettings;
 pub use crate::score::metrics::{confusion, score};
 pub use crate::statistics::{
@@ -45,10 +45,10 @@ pub use crate::statistics::{
     calibration, confidence_interval, paired_test, ratio_interval,
 };
 pub use crate::task::error::{Class, Error};
+pub use crate::task::example::Sentence;
+pub use crate::task::example::{Answer, Question};
 pub use crate::task::example::{Example, InputText, Label, Split, SplitFile};
 pub use crate::task::metric::{Metric, Scores, Statistics};
-pub use crate::task::question::{Answer, Question};
-pub use crate::task::sentence::Sentence;
 pub use crate::task::source::{TextSource, Window, Windows};
 pub use crate::task::spec::{Columns, Defaults, Kind, TaskSpec};
 pub use crate::task::{TableDescription, TableTask, Task};
@@ -61,14 +61,13 @@ pub use crate::decode::{answer_spans, entities};
 #[doc(hidden)]
 pub use crate::encode::windows;
 #[doc(hidden)]
-pub use crate::score::baseline::{binomial_standard_error, constant_baseline, is_degenerate};
+pub use crate::score::metrics::{binomial_standard_error, constant_baseline, is_degenerate};
 #[doc(hidden)]
 pub use crate::score::squad_metrics;
 #[doc(hidden)]
 pub use crate::task::{
     error::{json_type, missing_column, missing_label, missing_split, no_split, wrong_columns},
-    example::labels_of,
-    sentence::{is_entity_tag, tags_of},
+    example::{is_entity_tag, labels_of, tags_of},
 };
 #[doc(hidden)]
 pub use crate::translation_metrics::{

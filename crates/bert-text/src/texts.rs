@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::path::Path;
 
-use bert_tokenization::python_str::{is_python_space, python_strip};
+use bert_tokenization::{is_python_space, python_strip};
 
 use crate::error::{Error, Result, no_text};
 use crate::forms::line_breaks::is_without_blanks;

@@ -16,33 +16,31 @@
 mod added_tokens;
 mod basic;
 mod chinese_words;
-mod encoder;
 mod json_keys;
 mod offsets;
-#[doc(hidden)]
-pub mod python_str;
-mod settings;
 mod tokenizer;
 mod tokenizer_files;
 mod tokenizer_json;
 #[doc(hidden)]
 pub mod turkic;
 mod vocabulary;
-mod word_marks;
 
+pub use basic::{PartialSettings, TokenizerSettings};
 pub use bert_storage::{Error, Result};
 pub use chinese_words::ChineseSegmenter;
-pub use encoder::Encoder;
 pub use offsets::PieceWithOffsets;
-pub use settings::{PartialSettings, TokenizerSettings};
+pub use tokenizer::Encoder;
 pub use tokenizer::Tokenizer;
 pub use tokenizer_files::TokenizerFiles;
+pub use vocabulary::IdSpace;
 pub use vocabulary::{TokenId, Vocabulary};
-pub use word_marks::IdSpace;
 
 // The other crates of the workspace use these items, which may change in any version.
 #[doc(hidden)]
-pub use basic::{basic_tokens, is_ideograph, is_punctuation, without_accents};
+pub use basic::{
+    basic_tokens, is_ideograph, is_punctuation, is_python_alphanumeric, is_python_space, python_strip,
+    without_accents,
+};
 #[doc(hidden)]
 pub use vocabulary::{
     CLS, MASK, MAX_INPUT_CHARS_PER_WORD, PAD, SEP, SPECIAL, UNK, WordShare, cased_words, is_special_token,

@@ -11,8 +11,8 @@ use bert_storage::{Error, Result, is_url, read_limited};
 use serde_json::{Map, Value, json};
 
 use crate::added_tokens::{added_by_config, added_by_older, added_tokens, check_search, declared_special};
+use crate::basic::PartialSettings;
 use crate::json_keys::{optional_bool, reject_others, reject_unless};
-use crate::settings::PartialSettings;
 use crate::tokenizer_json;
 use crate::vocabulary::{CLS, MASK, MAX_BYTES, PAD, SEP, UNK, Vocabulary};
 
@@ -243,7 +243,7 @@ mod tests {
 
     use super::*;
     use crate::Tokenizer;
-    use crate::settings::TokenizerSettings;
+    use crate::basic::TokenizerSettings;
 
     const WORDS: [&str; 7] = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "m\u{f6}chte", "a"];
 

@@ -9,8 +9,8 @@ use bert_storage::{Error, Result};
 use serde_json::{Map, Value, json};
 
 use crate::added_tokens::{AddedToken, added_tokens};
+use crate::basic::PartialSettings;
 use crate::json_keys::{optional_bool, reject_others, reject_unless, unsupported};
-use crate::settings::PartialSettings;
 use crate::vocabulary::{MAX_INPUT_CHARS_PER_WORD, SPECIAL, UNK, Vocabulary};
 
 /// Returns the settings of the normalizer of a `tokenizer.json`; a normalizer or pre-tokenizer other than BERT's is rejected.

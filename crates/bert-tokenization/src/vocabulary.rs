@@ -12,7 +12,7 @@ use bert_storage::{Error, Result, read_limited};
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
 
-use crate::python_str::python_strip;
+use crate::basic::python_strip;
 
 /// The id of a token: its line in the vocabulary, from 0.
 pub type TokenId = u32;
@@ -274,6 +274,50 @@ pub fn cased_words(vocabulary: &Vocabulary) -> WordShare {
 /// Returns whether a token is reserved: one of the five special tokens or an `[unused...]` token.
 pub fn is_special_token(token: &str) -> bool {
     SPECIAL.contains(&token) || (token.starts_with("[unused") && token.ends_with(']'))
+}
+
+/// The space of the ids of tokens, between reading and masking or in a file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct IdSpace {
+    /// The size of the vocabulary; plain ids are below it.
+    pub vocabulary: usize,
+    /// Whether ids may be marked; a marked token continues the word before it.
+    pub word_marks: bool,
+}
+
+impl IdSpace {
+    /// Returns the number of distinct ids.
+    pub fn size(self) -> usize {
+        if self.word_marks { 2 * self.vocabulary } else { self.vocabulary }
+    }
+
+    /// Returns the marked id of a token that continues the word before it.
+    #[must_use]
+    pub fn marked(self, id: TokenId) -> TokenId {
+        id + self.vocabulary as TokenId
+    }
+
+    /// Returns the plain id, and whether it was marked.
+    #[must_use]
+    pub fn unmarked(self, id: TokenId) -> (TokenId, bool) {
+        if (id as usize) < self.vocabulary { (id, false) } else { (id - self.vocabulary as TokenId, true) }
+    }
+
+    /// Marks the ids for which `continues_word` is true.
+    pub fn mark(self, ids: &mut [TokenId], continues_word: &[bool]) {
+        for (id, _) in ids.iter_mut().zip(continues_word).filter(|(_, continues)| **continues) {
+            *id = self.marked(*id);
+        }
+    }
+
+    /// Removes the marks from ids and appends them to `continues_word`; does nothing if ids have no marks.
+    pub fn unmark(self, ids: &mut [TokenId], continues_word: &mut Vec<bool>) {
+        for id in ids.iter_mut().filter(|_| self.word_marks) {
+            let (plain, continues) = self.unmarked(*id);
+            *id = plain;
+            continues_word.push(continues);
+        }
+    }
 }
 
 #[cfg(test)]

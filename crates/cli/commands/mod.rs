@@ -18,7 +18,7 @@ pub mod translation;
 use std::path::{Path, PathBuf};
 
 use bert_inference::{DeviceName, InputText, resolve_model_folder, resolve_tuned_folder};
-use bert_tokenization::python_str::python_strip;
+use bert_tokenization::python_strip;
 use bert_training::device_selection::select_device;
 use clap::builder::RangedU64ValueParser;
 

@@ -11,9 +11,9 @@ use crate::config::flag_values::AdapterArgs;
 use crate::config::flag_values::TableArgs;
 use crate::config::flag_values::{Choices, Seeds};
 use bert_hub::name_of_cached;
-#[cfg(feature = "cli")]
-use bert_inference::help_groups::{HelpGroup, with_heading};
 use bert_inference::{ComputeArgs, SquadArgs};
+#[cfg(feature = "cli")]
+use bert_inference::{HelpGroup, with_heading};
 use bert_model::FeatureHeadKind;
 use bert_tasks::Task;
 use bert_training::{InitializationChoice, OptimizerArgs, OptimizerConfig};

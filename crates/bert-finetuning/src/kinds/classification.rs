@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::marker::PhantomData;
 use std::path::Path;
 
-use bert_inference::classifier::{ClassifierModel, EVAL_BATCH, decide, predict};
+use bert_inference::examples::{ClassifierModel, EVAL_BATCH, decide, predict};
 use bert_inference::host_tensors::int_vector;
 use bert_inference::{ClassificationBatch, Features, ModelTokenizer, StopFlag};
 use bert_model::{BertConfig, Mode, classification_loss, regression_loss};

@@ -8,7 +8,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use bert_inference::classifier::ClassifierModel;
+use bert_inference::examples::ClassifierModel;
 use bert_inference::json_file::exists;
 use bert_model::{
     AdapterFolder, Architecture, BertForMultipleChoice, BertForSequenceClassification, BertWithFeatureHead,

@@ -10,12 +10,12 @@ use bert_tokenization::Vocabulary;
 use serde::ser::{Serialize, SerializeStruct, Serializer};
 
 use crate::compute::host_tensors::read;
+use crate::encoding::examples::PaddedBatch;
 use crate::encoding::model_tokenizer::check_segments;
-use crate::encoding::padded_batch::PaddedBatch;
 use crate::error::Error;
 use crate::model_dir::description::DefaultLength;
 use crate::model_dir::loaded_model::{LoadedModel, load_encoder, no_layer};
-use crate::model_dir::model_files::ModelFiles;
+use crate::model_dir::model_folder::ModelFiles;
 use crate::model_dir::model_options::ModelOptions;
 
 /// The options of the model, and the layers and heads to keep.

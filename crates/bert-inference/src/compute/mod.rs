@@ -5,8 +5,6 @@ pub(crate) mod device;
 pub mod device_rates;
 pub(crate) mod device_survey;
 pub mod environment;
-#[cfg(feature = "cli")]
-pub mod help_groups;
 pub mod host_tensors;
 pub mod memory;
 pub(crate) mod precision;

@@ -1,13 +1,19 @@
 //! Tokenizes examples and builds batches: word pieces, segments and labels, padded to the longest sequence of the
 //! batch.
 
-use bert_model::BertInput;
-use bert_tasks::{EncodedPair, Example, Label, SpecialIds, Truncation, encode_pair};
-use bert_tokenization::{Tokenizer, Vocabulary};
-use burn::tensor::{Device, Int, Tensor};
+use std::ops::Range;
 
-use crate::compute::host_tensors::{float_vector, int_vector};
-use crate::encoding::padded_batch::{PaddedBatch, by_length, padded_length};
+use bert_model::{
+    Architecture, BertForMultipleChoice, BertForSequenceClassification, BertInput, BertWithFeatureHead, Mode,
+};
+use bert_tasks::{EncodedPair, Example, Kind, Label, SpecialIds, Truncation, encode_pair};
+use bert_tokenization::{Tokenizer, Vocabulary};
+use burn::nn::Linear;
+use burn::tensor::{Device, Int, Tensor, activation};
+
+use crate::compute::host_tensors::{bert_input, float_vector, int_vector, read};
+use crate::compute::stop_flag::StopFlag;
+use crate::error::Error;
 
 /// The tokenized examples of a split.
 pub struct Features {
@@ -166,5 +172,235 @@ impl ClassificationBatch {
             other => panic!("a training example has label {other:?}, not a score"),
         };
         float_vector(self.labels.iter().map(score).collect(), device)
+    }
+}
+
+/// Number of examples in a batch of inference.
+pub const EVAL_BATCH: usize = 64;
+
+/// BERT with a classification head.
+pub trait ClassifierModel: Architecture {
+    /// Returns the input features of the classifier, `[sequences, features]`; the pooled output by default.
+    fn features(&self, input: BertInput, mode: Mode) -> Tensor<2>;
+
+    /// Returns whether the features are constant while the encoder is frozen.
+    fn features_are_fixed(&self) -> bool {
+        true
+    }
+
+    /// Returns the logits of each example, `[examples, labels]`, from the features of its sequences.
+    fn logits(&self, features: Tensor<2>, per_example: usize, mode: Mode) -> Tensor<2>;
+
+    /// Returns the last layer.
+    fn classifier(&mut self) -> &mut Linear;
+}
+
+impl ClassifierModel for BertWithFeatureHead {
+    /// Evaluation mode: the encoder is frozen.
+    fn features(&self, input: BertInput, _mode: Mode) -> Tensor<2> {
+        BertWithFeatureHead::features(self, input)
+    }
+
+    fn features_are_fixed(&self) -> bool {
+        self.has_fixed_features()
+    }
+
+    fn logits(&self, features: Tensor<2>, _per_example: usize, mode: Mode) -> Tensor<2> {
+        self.classify(features, mode)
+    }
+
+    fn classifier(&mut self) -> &mut Linear {
+        &mut self.head_classifier
+    }
+}
+
+impl ClassifierModel for BertForSequenceClassification {
+    fn features(&self, input: BertInput, mode: Mode) -> Tensor<2> {
+        self.bert.pooled_output(input, mode)
+    }
+
+    fn logits(&self, features: Tensor<2>, _per_example: usize, mode: Mode) -> Tensor<2> {
+        self.classify(features, mode)
+    }
+
+    fn classifier(&mut self) -> &mut Linear {
+        &mut self.classifier
+    }
+}
+
+impl ClassifierModel for BertForMultipleChoice {
+    fn features(&self, input: BertInput, mode: Mode) -> Tensor<2> {
+        self.bert.pooled_output(input, mode)
+    }
+
+    fn logits(&self, features: Tensor<2>, per_example: usize, mode: Mode) -> Tensor<2> {
+        self.choose(features, per_example, mode)
+    }
+
+    fn classifier(&mut self) -> &mut Linear {
+        &mut self.classifier
+    }
+}
+
+/// Returns the prediction of each row: the most probable class (ties go to the lowest), or the score.
+pub fn decide(rows: &[Vec<f32>], kind: Kind) -> Vec<Label> {
+    let class = |row: &Vec<f32>| {
+        let better = |best: usize, i: usize| if row[i] > row[best] { i } else { best };
+        Label::Class((1..row.len()).fold(0, better))
+    };
+    match kind {
+        Kind::Regression { .. } => rows.iter().map(|row| Label::Score(row[0])).collect(),
+        _ => rows.iter().map(class).collect(),
+    }
+}
+
+/// Returns the class probabilities of every example in order, or the score for a regression.
+///
+/// # Errors
+/// Fails when a stop is requested before the last batch, or when the device fails.
+pub fn predict<M: ClassifierModel>(
+    model: &M,
+    features: &Features,
+    kind: Kind,
+    device: &Device,
+    stop: &StopFlag,
+) -> Result<Vec<Vec<f32>>, Error> {
+    let device = device.clone().inner();
+    let mut rows = vec![Vec::new(); features.count()];
+    for examples in features.by_length(EVAL_BATCH) {
+        stop.check()?;
+        let batch = features.batch(examples);
+        let outputs = model.features(batch.input(&device), Mode::Eval);
+        let logits = model.logits(outputs, features.per_example(), Mode::Eval);
+        let outputs = match kind {
+            Kind::Regression { .. } => logits,
+            _ => activation::softmax(logits, 1),
+        };
+        let [_, width] = outputs.dims();
+        for (&example, row) in batch.examples.iter().zip(read(outputs)?.chunks(width)) {
+            rows[example] = row.to_vec();
+        }
+    }
+    Ok(rows)
+}
+
+/// Sequences padded to one length, on the host.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct PaddedBatch {
+    /// Number of sequences.
+    pub rows: usize,
+    /// Length of every row.
+    pub seq_length: usize,
+    /// Word-piece ids, `[rows, seq_length]`, padded with `[PAD]`.
+    pub input_ids: Vec<i32>,
+    /// 1 for real tokens, 0 for padding, `[rows, seq_length]`.
+    pub input_mask: Vec<i32>,
+    /// 0 for the first segment and padding, 1 for the second, `[rows, seq_length]`.
+    pub segment_ids: Vec<i32>,
+}
+
+impl PaddedBatch {
+    /// Creates an empty batch with space for `rows` sequences.
+    pub fn with_capacity(rows: usize, seq_length: usize) -> Self {
+        let cells = || Vec::with_capacity(rows * seq_length);
+        Self { rows: 0, seq_length, input_ids: cells(), input_mask: cells(), segment_ids: cells() }
+    }
+
+    /// Creates a batch of one sequence without padding.
+    pub fn single(sequence: &EncodedPair) -> Self {
+        Self::new(&[sequence], 0, sequence.input_ids.len())
+    }
+
+    /// Pads sequences to the longest of them, rounded up to a multiple of 8, but at most to `max_length`, the number of
+    /// positions of the model. No sequence may be longer.
+    pub fn new(sequences: &[&EncodedPair], pad_id: i32, max_length: usize) -> Self {
+        let seq_length = padded_length(sequences.iter().copied(), max_length);
+        Self::with_length(sequences, pad_id, seq_length)
+    }
+
+    /// Pads sequences to `seq_length`. No sequence may be longer.
+    pub(crate) fn with_length(sequences: &[&EncodedPair], pad_id: i32, seq_length: usize) -> Self {
+        let mut batch = Self::with_capacity(sequences.len(), seq_length);
+        for EncodedPair { input_ids, segment_ids } in sequences {
+            batch.push(input_ids, segment_ids.iter().map(|&id| id as i32), pad_id);
+        }
+        batch
+    }
+
+    /// Appends a sequence of at most `seq_length` tokens.
+    pub fn push(&mut self, input_ids: &[u32], segment_ids: impl Iterator<Item = i32>, pad_id: i32) {
+        self.rows += 1;
+        let end = self.rows * self.seq_length;
+        self.input_ids.extend(input_ids.iter().map(|&id| id as i32));
+        self.input_mask.extend(std::iter::repeat_n(1, input_ids.len()));
+        self.segment_ids.extend(segment_ids);
+        self.input_ids.resize(end, pad_id);
+        self.input_mask.resize(end, 0);
+        self.segment_ids.resize(end, 0);
+    }
+
+    /// Returns the length of the longest sequence.
+    pub fn longest(&self) -> usize {
+        let rows = self.input_mask.chunks(self.seq_length.max(1));
+        rows.map(|row| row.iter().rposition(|&real| real == 1).map_or(0, |last| last + 1)).max().unwrap_or(0)
+    }
+
+    /// Removes padding: cuts every sequence to `length`, which no sequence may exceed.
+    pub fn narrow(&mut self, length: usize) {
+        let wide = self.seq_length;
+        for cells in [&mut self.input_ids, &mut self.input_mask, &mut self.segment_ids] {
+            for row in 1..self.rows {
+                cells.copy_within(row * wide..row * wide + length, row * length);
+            }
+            cells.truncate(self.rows * length);
+        }
+        self.seq_length = length;
+    }
+
+    /// Returns a copy of these rows.
+    pub fn slice(&self, rows: Range<usize>) -> Self {
+        let cells = rows.start * self.seq_length..rows.end * self.seq_length;
+        Self {
+            rows: rows.len(),
+            seq_length: self.seq_length,
+            input_ids: self.input_ids[cells.clone()].to_vec(),
+            input_mask: self.input_mask[cells.clone()].to_vec(),
+            segment_ids: self.segment_ids[cells].to_vec(),
+        }
+    }
+
+    /// Returns the model input, `[rows, seq_length]` each.
+    pub fn input(&self, device: &Device) -> BertInput {
+        let shape = [self.rows, self.seq_length];
+        bert_input([&self.input_ids, &self.input_mask, &self.segment_ids], shape, device)
+    }
+}
+
+/// Returns the length to which [`PaddedBatch::new`] pads sequences.
+pub(crate) fn padded_length<'a>(
+    sequences: impl Iterator<Item = &'a EncodedPair>,
+    max_length: usize,
+) -> usize {
+    let longest = sequences.map(|sequence| sequence.input_ids.len()).max().unwrap_or(0);
+    longest.next_multiple_of(8).min(max_length)
+}
+
+/// Returns the indices of items, sorted by length and divided into batches: for evaluation, where order does not matter
+/// but padding is costly.
+pub(crate) fn by_length(lengths: &[usize], batch_size: usize) -> Vec<Vec<usize>> {
+    let mut order: Vec<usize> = (0..lengths.len()).collect();
+    order.sort_by_key(|&i| lengths[i]);
+    order.chunks(batch_size).map(<[usize]>::to_vec).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ties_go_to_the_lowest_class() {
+        let kind = Kind::Classification;
+        let rows = [vec![0.4, 0.4, 0.2], vec![0.1, 0.2, 0.7]];
+        assert_eq!(decide(&rows, kind), [Label::Class(0), Label::Class(2)]);
     }
 }

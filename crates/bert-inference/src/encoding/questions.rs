@@ -8,8 +8,8 @@ use burn::tensor::Device;
 
 use crate::compute::host_tensors::read;
 use crate::compute::stop_flag::StopFlag;
+use crate::encoding::examples::{PaddedBatch, by_length, padded_length};
 use crate::encoding::model_tokenizer::ModelTokenizer;
-use crate::encoding::padded_batch::{PaddedBatch, by_length, padded_length};
 use crate::error::Error;
 
 const EVAL_BATCH: usize = 32;

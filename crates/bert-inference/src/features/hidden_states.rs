@@ -19,7 +19,7 @@ use crate::error::{Error, results_not_written};
 use crate::model_dir::description::{DefaultLength, EncodingLength, ModelDescription, Pooling};
 use crate::model_dir::json_file::write_line;
 use crate::model_dir::loaded_model::{LoadedModel, line_of, load_encoder, no_layer};
-use crate::model_dir::model_files::ModelFiles;
+use crate::model_dir::model_folder::ModelFiles;
 use crate::model_dir::model_options::ModelOptions;
 
 /// Number of lines in memory at a time; every token has a vector per layer.

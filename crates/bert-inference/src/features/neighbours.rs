@@ -9,7 +9,7 @@ use crate::encoding::model_tokenizer::ModelTokenizer;
 use crate::error::Error;
 use crate::features::embeddings::Embeddings;
 use crate::features::hidden_states::Extractor;
-use crate::model_dir::model_files::ModelFiles;
+use crate::model_dir::model_folder::ModelFiles;
 use crate::model_dir::model_options::ModelOptions;
 
 /// A word or text near a query.

@@ -1,7 +1,8 @@
 //! Opens a fine-tuned model folder with its configuration and report. An adapter, or a fusion of adapters, is applied
 //! to the encoder that it was trained on.
 
-use std::path::{Path, PathBuf};
+use std::fs;
+use std::path::{Component, Path, PathBuf};
 
 use bert_kernels::Compute;
 use bert_model::{
@@ -12,6 +13,7 @@ use bert_model::{
 use bert_storage::Class;
 use bert_tasks::Example;
 use burn::tensor::Device;
+use tempfile::TempDir;
 
 use crate::encoding::model_tokenizer::ModelTokenizer;
 use crate::error::{Error, no_head};
@@ -20,8 +22,7 @@ use crate::model_dir::description::{DefaultLength, EncodingLength, ModelDescript
 use crate::model_dir::encoder_record::check_recorded_encoder;
 use crate::model_dir::hub_model::hub_name;
 use crate::model_dir::json_file::{exists, read_json};
-use crate::model_dir::model_files::ModelFiles;
-use crate::model_dir::model_folder::resolve_model_folder;
+use crate::model_dir::model_folder::{ModelFiles, resolve_model_folder};
 use crate::model_dir::model_options::ModelOptions;
 
 /// A model with the files of its folder.
@@ -289,5 +290,61 @@ impl AdapterBase<'_> {
             check_recorded_encoder(self.folder, &encoder)?;
         }
         Ok(encoder)
+    }
+}
+
+/// A model whose files are in memory, for instance from `include_bytes!` or from an object store.
+///
+/// All code that reads a model reads a folder, so the files are written to a temporary one. It is deleted with this value; a
+/// model that is open does not need it.
+#[derive(Debug)]
+pub struct MemoryModel {
+    folder: TempDir,
+}
+
+impl MemoryModel {
+    /// Writes the files of a model folder, given by their names, such as `config.json` or `1_Pooling/config.json`.
+    ///
+    /// # Errors
+    /// Fails when a name leads out of the folder, or when a file cannot be written.
+    pub fn new<'a>(files: impl IntoIterator<Item = (&'a str, &'a [u8])>) -> Result<Self, Error> {
+        let folder = TempDir::new().map_err(Error::io("write to", &std::env::temp_dir()))?;
+        for (name, bytes) in files {
+            let is_inside = |part: Component<'_>| matches!(part, Component::Normal(_));
+            if name.is_empty() || !Path::new(name).components().all(is_inside) {
+                let reason = format!("{name:?} is not the name of a file in a model folder");
+                return Err(Error::option("checkpoint", reason));
+            }
+            let path = folder.path().join(name);
+            let parent = path.parent().expect("a file in the folder");
+            fs::create_dir_all(parent)
+                .and_then(|()| fs::write(&path, bytes))
+                .map_err(Error::io("write", &path))?;
+        }
+        Ok(Self { folder })
+    }
+
+    /// Returns the folder of the files.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_stay_inside_the_folder() {
+        let model =
+            MemoryModel::new([("config.json", &b"{}"[..]), ("1_Pooling/config.json", b"[]")]).unwrap();
+        assert_eq!(fs::read(model.folder().join("1_Pooling/config.json")).unwrap(), b"[]");
+        for name in ["../config.json", "/config.json", "a/../../b", ""] {
+            let error = MemoryModel::new([(name, &b""[..])]).unwrap_err();
+            assert_eq!(error.exit_code(), 2, "{error}");
+        }
+        let folder = model.folder().to_path_buf();
+        drop(model);
+        assert!(!folder.exists());
     }
 }

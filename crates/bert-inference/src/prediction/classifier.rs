@@ -17,15 +17,15 @@ use indexmap::IndexMap;
 use serde::Serialize;
 
 use crate::compute::stop_flag::StopFlag;
-use crate::encoding::classifier::{decide, predict};
 use crate::encoding::examples::Features;
+use crate::encoding::examples::{decide, predict};
 use crate::encoding::model_tokenizer::{ModelTokenizer, check_segments};
 use crate::error::no_head;
 use crate::model_dir::description::{DefaultLength, EncodingLength, ModelDescription};
 use crate::model_dir::loaded_model::{
     LoadedModel, architecture, check_encoder, class_names, line_of, load_adapted, with_outputs,
 };
-use crate::model_dir::model_files::ModelFiles;
+use crate::model_dir::model_folder::ModelFiles;
 use crate::model_dir::model_options::ModelOptions;
 
 /// A classifier's answer for one text.

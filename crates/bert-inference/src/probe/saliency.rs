@@ -13,7 +13,7 @@ use burn::tensor::Tensor;
 use serde::Serialize;
 
 use crate::compute::host_tensors::read;
-use crate::encoding::padded_batch::PaddedBatch;
+use crate::encoding::examples::PaddedBatch;
 use crate::error::Error;
 use crate::fill_mask::MaskFiller;
 use crate::prediction::classifier::{Answer, Classifier};

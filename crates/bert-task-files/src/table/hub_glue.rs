@@ -7,7 +7,7 @@ use bert_text::class_names;
 
 use super::rows::{Row, RowRules, TableLabels, read_rows};
 use crate::glue_tsv::label_of;
-use crate::missing_label::{ExampleFile, LabelUse};
+use crate::lines::{ExampleFile, LabelUse};
 
 /// Returns the names on the Hub of an official file, without and with the folder of the task: `MNLI/dev_matched.tsv` is
 /// `mnli/validation_matched-00000-of-00001.parquet`, and in the version `~parquet` `mnli/validation_matched/0000.parquet`.

@@ -4,10 +4,10 @@ use std::path::Path;
 
 use bert_tasks::{Error, Example, TableDescription, Task, wrong_columns};
 
-use super::normalize_label::normalize_label;
 use super::rows::{Row, RowRules};
 use super::{TableLabels, classes, examples, notes, range_of_rows};
-use crate::missing_label::LabelUse;
+use crate::lines::LabelUse;
+use crate::table::rows::normalize_label;
 
 /// A text, or a pair of texts, with its label.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -5,7 +5,6 @@
 
 mod hub_glue;
 mod in_memory;
-mod normalize_label;
 mod notes;
 mod rows;
 
@@ -20,12 +19,12 @@ use bert_tasks::{
     Columns, Error, Example, Kind, Label, Split, SplitFile, TableDescription, Task, missing_split,
     wrong_columns,
 };
-use normalize_label::normalize_label;
+use rows::normalize_label;
 use rows::{Row, RowRules, TABLE_FORMATS, read_rows};
 
 use crate::glue_tsv::label_of;
 use crate::lines::exists;
-use crate::missing_label::{ExampleFile, LabelUse};
+use crate::lines::{ExampleFile, LabelUse};
 
 /// Maximum number of classes; with more, the column most likely does not contain classes.
 const MAX_CLASSES: usize = 1000;

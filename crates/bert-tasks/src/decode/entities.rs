@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::task::sentence::{Tag, split_tag};
+use crate::task::example::{Tag, split_tag};
 
 /// An entity: a range of words of one type.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -2,5 +2,4 @@
 //! that is longer than the sequence (`windows.rs`). `truncation.rs` counts the texts that were cut.
 
 pub(crate) mod pair;
-pub(crate) mod truncation;
 pub mod windows;

@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use bert_tokenization::{PieceWithOffsets, Tokenizer};
 
-use crate::task::question::Question;
+use crate::task::example::Question;
 use crate::{EncodedPair, SpecialIds};
 
 /// Settings for windows.

@@ -4,6 +4,10 @@
 //! The values equal the results of scikit-learn and scipy, except that an undefined value (a correlation with a
 //! constant, F1 without positives) is 0, never NaN.
 
+#[cfg(test)]
+#[path = "metrics_tests.rs"]
+mod tests;
+
 use std::collections::BTreeSet;
 
 use crate::task::Task;
@@ -274,6 +278,43 @@ fn ratio(numerator: f64, denominator: f64) -> f64 {
     if ratio.is_finite() { ratio } else { 0.0 }
 }
 
-#[cfg(test)]
-#[path = "metrics_tests.rs"]
-mod tests;
+/// Returns the scores of a constant answer to examples with these labels: their most frequent class (ties go to the lower
+/// number), which is the best constant answer, or the mean of the scores of the training set.
+///
+/// # Panics
+/// When one of the sets is empty.
+pub fn constant_baseline(task: &Task, train: &[Label], labels: &[Label]) -> Scores {
+    assert!(!train.is_empty() && !labels.is_empty(), "no labels");
+    let mut counts = vec![0usize; task.num_labels()];
+    let mut sum = 0.0;
+    for label in labels {
+        if let Label::Class(class) = label {
+            counts[*class] += 1;
+        }
+    }
+    for label in train {
+        if let Label::Score(score) = label {
+            sum += f64::from(*score);
+        }
+    }
+    let answer = match labels[0] {
+        Label::Class(_) => {
+            let most = (0..counts.len()).rev().max_by_key(|class| counts[*class]);
+            Label::Class(most.unwrap_or(0))
+        }
+        Label::Score(_) => Label::Score((sum / train.len() as f64) as f32),
+    };
+    score(task, &vec![answer; labels.len()], labels)
+}
+
+/// Returns the standard error of an accuracy measured on `examples` examples, as a fraction: `sqrt(p (1 - p) / n)`. For
+/// RTE's 277 examples at .66 it is .028; one example is .0036.
+pub fn binomial_standard_error(accuracy: f64, examples: usize) -> f64 {
+    (accuracy * (1.0 - accuracy) / examples as f64).sqrt()
+}
+
+/// Returns whether all predictions are the same. A run that failed to train predicts the majority class (or one score)
+/// for everything, and an average over seeds hides it.
+pub fn is_degenerate(predictions: &[Label]) -> bool {
+    predictions.windows(2).all(|pair| pair[0] == pair[1])
+}

@@ -2,10 +2,10 @@
 
 use std::collections::HashMap;
 
-use bert_tokenization::python_str::{is_python_alphanumeric, is_python_space};
 use bert_tokenization::{is_ideograph, is_punctuation};
+use bert_tokenization::{is_python_alphanumeric, is_python_space};
 
-use crate::task::question::Question;
+use crate::task::example::Question;
 
 /// The scores of one answer, from 0 to 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -135,7 +135,7 @@ fn normalized_words(answer: &str) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::task::question::Answer;
+    use crate::task::example::Answer;
 
     /// Gold answers, prediction, exact match and F1 of version 1.1 and of version 2.0. Computed with
     /// `normalize_answer`, `compute_exact`, `compute_f1` and `get_raw_scores` of `evaluate-v2.0.py` and with `f1_score`

@@ -6,11 +6,8 @@ pub(crate) mod error;
 pub(crate) mod example;
 pub(crate) mod metric;
 pub(crate) mod names;
-pub(crate) mod question;
-pub(crate) mod sentence;
 pub(crate) mod source;
 pub(crate) mod spec;
-mod table;
 
 use std::fmt;
 use std::sync::Arc;

@@ -1,14 +1,18 @@
 //! Parses the names of tasks, from the command line and from JSON.
 
+use std::collections::BTreeSet;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use bert_storage::did_you_mean;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 
 use super::catalog;
-use crate::task::error::Error;
-use crate::task::{TableDescription, Task};
+use crate::task::error::{Error, wrong_columns};
+use crate::task::metric::Metric;
+use crate::task::spec::{Kind, TaskSpec};
+use crate::task::{TableDescription, TableTask, Task};
 
 impl FromStr for Task {
     type Err = Error;
@@ -42,6 +46,41 @@ impl<'de> Deserialize<'de> for Task {
             Form::Table(description) => Task::table(description),
         };
         task.map_err(D::Error::custom)
+    }
+}
+
+impl Task {
+    /// Returns the task of a table.
+    ///
+    /// # Errors
+    /// Fails when the columns are set but are not two or three different ones.
+    pub fn table(description: TableDescription) -> Result<Self, Error> {
+        TableTask::new(description).map(|table| Task::Table(Arc::new(table)))
+    }
+}
+
+impl TableTask {
+    fn new(description: TableDescription) -> Result<Self, Error> {
+        let distinct: BTreeSet<&String> = description.columns.iter().collect();
+        if !matches!(description.columns.len(), 0 | 2 | 3)
+            || distinct.len() != description.columns.len()
+            || description.columns.iter().any(String::is_empty)
+        {
+            return Err(wrong_columns(&description.columns));
+        }
+        let pair = description.columns.len() == 3;
+        let test_has_labels = description.test_has_labels;
+        let common = TaskSpec { pair, test_has_labels, ..catalog::TABLE };
+        let spec = match description.range {
+            Some((min, max)) => TaskSpec {
+                kind: Kind::Regression { min, max },
+                metrics: &[Metric::Pearson, Metric::Spearman, Metric::Rmse, Metric::Mae],
+                primary: Metric::Pearson,
+                ..common
+            },
+            None => common,
+        };
+        Ok(Self { description, spec })
     }
 }
 

@@ -3,7 +3,6 @@
 //! A metric turns a sentence into counts, and the sum of the counts of a corpus into a score. So resamples of the
 //! sentences need additions only.
 
-pub(crate) mod bleu;
 pub(crate) mod bleu_tokenizer;
 pub(crate) mod bootstrap;
 pub(crate) mod chrf;
@@ -44,7 +43,7 @@ impl TranslationMetric {
     /// Panics without references.
     pub fn counts(self, hypothesis: &str, references: &[&str]) -> Vec<u64> {
         match self {
-            Self::Bleu(tokenizer) => bleu::counts(tokenizer, hypothesis, references),
+            Self::Bleu(tokenizer) => bleu_tokenizer::counts(tokenizer, hypothesis, references),
             Self::Chrf => chrf::counts(hypothesis, references),
         }
     }
@@ -52,7 +51,7 @@ impl TranslationMetric {
     /// Returns the score of summed counts, from 0 to 100.
     pub fn score(self, counts: &[u64]) -> f64 {
         match self {
-            Self::Bleu(_) => bleu::score(counts),
+            Self::Bleu(_) => bleu_tokenizer::score(counts),
             Self::Chrf => chrf::score(counts),
         }
     }

@@ -4,9 +4,9 @@
 use std::path::PathBuf;
 
 use bert_data::{ByteSize, CACHE_BYTES};
-#[cfg(feature = "cli")]
-use bert_inference::help_groups::{HelpGroup, with_heading};
 use bert_inference::{ComputeArgs, PrecisionChoice, RetentionPolicy};
+#[cfg(feature = "cli")]
+use bert_inference::{HelpGroup, with_heading};
 use serde::{Deserialize, Serialize};
 
 use crate::data_loader::training_data::TrainingData;

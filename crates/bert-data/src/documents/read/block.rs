@@ -6,7 +6,7 @@ use bert_text::joiner::joined_paragraphs;
 use bert_text::line_check::LineCheck;
 use bert_text::sentence_ends::is_sentence_end;
 use bert_text::{Block, TextKind, each_text};
-use bert_tokenization::python_str::python_strip;
+use bert_tokenization::python_strip;
 use bert_tokenization::turkic::{is_turkic, turkic_lower_case};
 use bert_tokenization::{Encoder, MAX_INPUT_CHARS_PER_WORD};
 

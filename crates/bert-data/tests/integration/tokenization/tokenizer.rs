@@ -10,7 +10,7 @@ use std::io::Read;
 use std::path::Path;
 
 use bert_data::{Tokenizer, Vocabulary};
-use bert_tokenization::python_str::is_python_space;
+use bert_tokenization::is_python_space;
 use tokenizers::models::wordpiece::WordPiece;
 use tokenizers::normalizers::BertNormalizer;
 use tokenizers::pre_tokenizers::bert::BertPreTokenizer;
