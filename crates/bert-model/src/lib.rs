@@ -136,14 +136,14 @@ pub use crate::models::classification::{
 };
 pub use crate::models::feature_head::{BertWithFeatureHead, FeatureHead, FeatureHeadKind};
 pub use crate::models::gradient_checkpointing::RecomputeState;
-pub use crate::models::loss::{
-    LossNormalizer, PretrainingLoss, PretrainingTargets, classification_loss, cross_entropy,
-    cross_entropy_sum, regression_loss,
-};
 pub use crate::models::pretrained::{load_pretrained, save_pretrained};
 pub use crate::models::pretraining::{
     BertForPreTraining, BertPredictionHead, BertPredictionHeadTransform, BertPretrainingHeads,
     PretrainingInput, PretrainingOutput, PretrainingScores,
+};
+pub use crate::models::pretraining::{
+    LossNormalizer, PretrainingLoss, PretrainingTargets, classification_loss, cross_entropy,
+    cross_entropy_sum, regression_loss,
 };
 pub use crate::models::question_answering::{BertForQuestionAnswering, SpanLogits, span_loss};
 

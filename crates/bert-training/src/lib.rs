@@ -80,10 +80,10 @@ pub use crate::initialization::log_bilinear::CountingEvent;
 pub use crate::initialization::{FreshWeights, InitializationChoice};
 pub use crate::optimizer::Optimizer;
 pub use crate::optimizer::adamw::AdamW;
-pub use crate::optimizer::config::{OptimizerConfig, OptimizerName};
 pub use crate::optimizer::lamb::Lamb;
-pub use crate::optimizer::lr_schedule::{Schedule, ScheduleKind};
 pub use crate::optimizer::optimizer_args::OptimizerArgs;
+pub use crate::optimizer::optimizer_args::{OptimizerConfig, OptimizerName};
+pub use crate::optimizer::optimizer_args::{Schedule, ScheduleKind};
 pub use crate::optimizer::size_defaults::ChosenDefault;
 pub use crate::optimizer::update_rule::{
     Change, NormSquares, Parameter, UpdateByNorms, UpdateNumbers, UpdateRule,
@@ -93,10 +93,10 @@ pub use crate::pretrain::events::{PretrainEvent, PretrainOutcome, StepMetrics, S
 pub use crate::pretrain::time_budget::Budget;
 pub use crate::pretrain::work::Work;
 pub use crate::pretrain::{PretrainEstimate, dry_run, pretrain, pretrain_on};
+pub use crate::run_dir::metrics_log::{Divergence, Rise};
 pub use crate::run_dir::training_run::{Resume, TrainingRun};
 pub use crate::step::device_check::DeviceCheck;
-pub use crate::step::divergence::{Divergence, Rise};
-pub use crate::step::pretraining_loss::pretraining_objective;
+pub use crate::step::pretraining_objective;
 pub use crate::step::{MicroBatchLoss, NotFinite, StepReport, StepSettings, train_step};
 
 // The other crates of the workspace use these items, which may change in any version.
@@ -110,7 +110,7 @@ pub use crate::error::{
 pub use crate::evaluation::{
     EvaluationSums, evaluate_batch,
     forgetting::{ForgettingTest, encoder_of},
-    probed_instances::probe_instances,
+    top_k::probe_instances,
 };
 #[doc(hidden)]
 pub use crate::initialization::named_model;

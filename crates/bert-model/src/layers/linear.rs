@@ -1,9 +1,12 @@
 //! Dense layers and matrix products of a model.
 
+use bert_kernels::layer_norm::LayerNormParameters;
 use bert_kernels::self_attention::Projection;
 use bert_kernels::{Compute, dense};
-use burn::nn::{Initializer, Linear, LinearConfig};
+use burn::nn::{Initializer, LayerNorm, LayerNormConfig, Linear, LinearConfig};
 use burn::tensor::{Device, Tensor};
+
+use crate::config::BertConfig;
 
 /// Returns a dense layer with bias, all zeros until [`crate::init`] or a checkpoint fills it.
 pub(crate) fn linear(d_input: usize, d_output: usize, device: &Device) -> Linear {
@@ -24,4 +27,15 @@ pub(crate) fn product<const D: usize>(
 pub(crate) fn projection(layer: &Linear) -> Projection {
     let bias = layer.bias.as_ref().expect("BERT's dense layers have biases");
     Projection { weight: layer.weight.val(), bias: bias.val() }
+}
+
+/// Returns a LayerNorm with the configuration's epsilon (added inside the square root), gamma 1 and beta 0.
+pub(crate) fn layer_norm(config: &BertConfig, device: &Device) -> LayerNorm {
+    LayerNormConfig::new(config.hidden_size).with_epsilon(config.layer_norm_eps).init(device)
+}
+
+/// Returns the parameters of a LayerNorm with this epsilon.
+pub(crate) fn parameters(layer_norm: &LayerNorm, epsilon: f64) -> LayerNormParameters {
+    let beta = layer_norm.beta.as_ref().expect("BERT's LayerNorms have a beta");
+    LayerNormParameters { gamma: layer_norm.gamma.val(), beta: beta.val(), epsilon }
 }

@@ -9,8 +9,5 @@ pub(crate) mod adapter_fusion;
 pub mod attention;
 pub mod bottleneck_adapter;
 pub mod dropout;
-pub mod embeddings;
 pub mod encoder;
-pub(crate) mod layer_norm;
 pub(crate) mod linear;
-pub mod lora;

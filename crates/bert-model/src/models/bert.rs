@@ -3,16 +3,17 @@
 //! Ports `BertModel` of the reference's `modeling.py`. [`BertModel::forward`] turns a batch of ids ([`BertInput`])
 //! into the hidden states of every token and the pooled output ([`BertOutput`]).
 
+use bert_kernels::Compute;
+use bert_kernels::embeddings::{Tables, embeddings};
 use burn::module::Module;
-use burn::nn::Linear;
+use burn::nn::{Embedding, EmbeddingConfig, Initializer, LayerNorm, Linear};
 use burn::tensor::{Device, Int, Tensor, assert_shape};
 
 use crate::config::BertConfig;
 use crate::layers::attention::attention_bias;
-use crate::layers::dropout::{Mode, SelectedTokens};
-use crate::layers::embeddings::BertEmbeddings;
+use crate::layers::dropout::{Mode, SelectedTokens, Site};
 use crate::layers::encoder::BertEncoder;
-use crate::layers::linear::linear;
+use crate::layers::linear::{layer_norm, linear, parameters};
 
 /// One batch of token ids, padded to one length.
 #[derive(Debug, Clone)]
@@ -193,9 +194,66 @@ impl BertModel {
     }
 }
 
+/// The three tables and their LayerNorm.
+#[derive(Module, Debug)]
+pub struct BertEmbeddings {
+    /// `[vocab_size, hidden]`; the masked-LM head projects onto this same table.
+    pub word_embeddings: Embedding,
+    /// `[max_position_embeddings, hidden]`.
+    pub position_embeddings: Embedding,
+    /// `[type_vocab_size, hidden]`.
+    pub token_type_embeddings: Embedding,
+    /// Over the last axis.
+    pub layer_norm: LayerNorm,
+    pub(crate) hidden_dropout_prob: f64,
+    layer_norm_eps: f64,
+    #[module(skip)]
+    compute: Compute,
+}
+
+impl BertEmbeddings {
+    pub(crate) fn zeroed(config: &BertConfig, device: &Device) -> Self {
+        let table = |rows| {
+            EmbeddingConfig::new(rows, config.hidden_size).with_initializer(Initializer::Zeros).init(device)
+        };
+        Self {
+            word_embeddings: table(config.vocab_size),
+            position_embeddings: table(config.max_position_embeddings),
+            token_type_embeddings: table(config.type_vocab_size),
+            layer_norm: layer_norm(config, device),
+            hidden_dropout_prob: config.hidden_dropout_prob,
+            layer_norm_eps: config.layer_norm_eps,
+            compute: config.compute,
+        }
+    }
+
+    /// Returns the embeddings of one batch.
+    ///
+    /// # Shapes
+    /// - input_ids, segment_ids: `[batch, seq]`, `seq <= max_position_embeddings`
+    /// - output: `[batch, seq, hidden]`
+    pub fn forward(&self, input_ids: Tensor<2, Int>, segment_ids: Tensor<2, Int>, mode: Mode) -> Tensor<3> {
+        let [_, seq] = input_ids.dims();
+        let tables = Tables {
+            word: self.word_embeddings.weight.val(),
+            token_type: self.token_type_embeddings.weight.val(),
+            position: self.position_embeddings.weight.val(),
+        };
+        let [_, hidden] = tables.word.dims();
+        let dropout = mode.site(Site::Embeddings).dropout(self.hidden_dropout_prob, seq * hidden);
+        embeddings(
+            self.compute,
+            tables,
+            [input_ids, segment_ids],
+            parameters(&self.layer_norm, self.layer_norm_eps),
+            dropout,
+        )
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use bert_kernels::{Compute, Kernels, Precision};
+    use bert_kernels::{Kernels, Precision};
     use burn::module::Param;
     use burn::tensor::{TensorData, Tolerance};
 

@@ -12,7 +12,7 @@ use crate::layers::dropout::{Mode, Site, dropout};
 use crate::layers::linear::linear;
 use crate::models::architecture::Architecture;
 use crate::models::bert::{BertInput, BertModel};
-use crate::models::loss::cross_entropy_sum;
+use crate::models::pretraining::cross_entropy_sum;
 
 /// Defines a model with one classifier: the struct, and its [`Architecture`] with the number of outputs.
 macro_rules! with_classifier {

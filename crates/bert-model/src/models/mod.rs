@@ -11,7 +11,6 @@ pub(crate) mod classification;
 pub(crate) mod contents;
 pub(crate) mod feature_head;
 pub(crate) mod gradient_checkpointing;
-pub(crate) mod loss;
 pub(crate) mod pretrained;
 pub(crate) mod pretraining;
 pub(crate) mod question_answering;

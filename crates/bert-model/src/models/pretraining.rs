@@ -7,7 +7,7 @@
 use bert_kernels::gelu::{Gelu, bias_gelu};
 use bert_kernels::layer_norm::layer_norm as normalize;
 use bert_kernels::masked_lm_eval::masked_lm_scores;
-use bert_kernels::masked_lm_loss::masked_lm_nll;
+use bert_kernels::masked_lm_loss::{log_sum_exp, masked_lm_nll};
 use bert_kernels::ordered_sum::sum;
 use bert_kernels::{Compute, dense};
 use burn::module::{Module, Param};
@@ -16,12 +16,10 @@ use burn::tensor::{Device, Int, Tensor, assert_shape};
 
 use crate::config::BertConfig;
 use crate::layers::dropout::{Mode, SelectedTokens};
-use crate::layers::layer_norm::{layer_norm, parameters};
-use crate::layers::linear::{linear, product};
+use crate::layers::linear::{layer_norm, linear, parameters, product};
 use crate::models::architecture::Architecture;
 use crate::models::bert::{BertInput, BertModel};
 use crate::models::gradient_checkpointing::RecomputeState;
-use crate::models::loss::{LossNormalizer, PretrainingLoss, PretrainingTargets, cross_entropy_sum};
 
 /// One micro-batch of pre-training.
 #[derive(Debug, Clone)]
@@ -307,6 +305,97 @@ impl BertForPreTraining {
     fn word_embeddings(&self) -> Tensor<2> {
         self.bert.embeddings.word_embeddings.weight.val()
     }
+}
+
+/// Targets of the pre-training heads for one micro-batch.
+#[derive(Debug, Clone)]
+pub struct PretrainingTargets {
+    /// `[n]`: the words that were at the masked positions.
+    pub masked_lm_ids: Tensor<1, Int>,
+    /// `[n]`: 1 for a real prediction, 0 for padding.
+    pub masked_lm_weights: Tensor<1>,
+    /// `[batch]`: 0 if the second text follows the first, 1 if it is random.
+    pub next_sentence_labels: Tensor<1, Int>,
+}
+
+/// Divisors of the sums.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct LossNormalizer {
+    /// Real masked positions in the global batch: the sum of `masked_lm_weights`.
+    pub masked_lm: f64,
+    /// Rows in the global batch; `None` for data without next-sentence labels, which sets that loss to 0.
+    pub next_sentence: Option<f64>,
+}
+
+impl LossNormalizer {
+    /// The reference's guard against a batch without predictions.
+    const GUARD: f64 = 1e-5;
+
+    pub(crate) fn masked_lm_scale(&self) -> f64 {
+        1.0 / (self.masked_lm + Self::GUARD)
+    }
+}
+
+/// The losses of one micro-batch, already divided: they add up over the global batch.
+#[derive(Debug, Clone)]
+pub struct PretrainingLoss {
+    /// `[1]`: the sum of the two.
+    pub total: Tensor<1>,
+    /// `[1]`
+    pub masked_lm: Tensor<1>,
+    /// `[1]`
+    pub next_sentence: Tensor<1>,
+}
+
+impl PretrainingLoss {
+    pub(crate) fn new(masked_lm: Tensor<1>, next_sentence: Tensor<1>) -> Self {
+        Self { total: masked_lm.clone() + next_sentence.clone(), masked_lm, next_sentence }
+    }
+}
+
+/// Returns `-log p(label)` of each row.
+///
+/// # Shapes
+/// - logits: `[rows, classes]`
+/// - labels and output: `[rows]`
+pub fn cross_entropy(logits: Tensor<2>, labels: Tensor<1, Int>) -> Tensor<1> {
+    let [rows, _] = logits.dims();
+    assert_shape!(labels, [rows]);
+    let picked = logits
+        .clone()
+        .gather(1, labels.reshape([rows, 1])) // [rows, 1]
+        .reshape([rows]); // [rows]
+    log_sum_exp(logits) - picked
+}
+
+/// Returns the sum of `-log p(label)` over the rows.
+///
+/// # Shapes
+/// - logits: `[rows, classes]`; labels: `[rows]`
+/// - output: `[1]`
+pub fn cross_entropy_sum(logits: Tensor<2>, labels: Tensor<1, Int>) -> Tensor<1> {
+    sum(cross_entropy(logits, labels))
+}
+
+/// Returns the summed cross-entropy of a classifier, divided by `rows`, the number of rows of the global batch.
+///
+/// # Shapes
+/// - logits: `[batch, labels]`; labels: `[batch]`
+/// - output: `[1]`
+pub fn classification_loss(logits: Tensor<2>, labels: Tensor<1, Int>, rows: f64) -> Tensor<1> {
+    cross_entropy_sum(logits, labels).div_scalar(rows)
+}
+
+/// Returns the summed squared error of a regression, divided by `rows`, the number of rows of the global batch.
+///
+/// # Shapes
+/// - predictions: `[batch, 1]`; targets: `[batch]`
+/// - output: `[1]`
+pub fn regression_loss(predictions: Tensor<2>, targets: Tensor<1>, rows: f64) -> Tensor<1> {
+    let [batch] = targets.dims();
+    assert_shape!(predictions, [batch, 1]);
+    let error = predictions.reshape([batch]) - targets; // [batch]
+    sum(error.square()).div_scalar(rows)
 }
 
 #[cfg(test)]

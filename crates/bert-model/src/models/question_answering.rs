@@ -12,7 +12,7 @@ use crate::layers::dropout::Mode;
 use crate::layers::linear::linear;
 use crate::models::architecture::Architecture;
 use crate::models::bert::{BertInput, BertModel};
-use crate::models::loss::cross_entropy_sum;
+use crate::models::pretraining::cross_entropy_sum;
 
 /// BERT with a start and an end score for every token.
 #[derive(Module, Debug)]

@@ -8,7 +8,7 @@ use bert_inference::json_file::exists;
 use bert_pages::{Curve, Line, chart_data, downsample, series_color, smooth};
 use bert_tasks::Scores;
 use bert_training::Error;
-use bert_training::metrics_log::tail::LogTail;
+use bert_training::metrics_log::LogTail;
 
 use crate::finetuning::{finetuning_page, score_chart};
 use crate::live::status::{LiveFigure, LiveState, LiveStatus, duration, state};

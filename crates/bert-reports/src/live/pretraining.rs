@@ -4,7 +4,7 @@ use std::path::Path;
 
 use bert_pages::{Curve, Line, chart_data, downsample, grouped, series_color, smooth};
 use bert_training::Error;
-use bert_training::metrics_log::tail::LogTail;
+use bert_training::metrics_log::LogTail;
 use serde_json::Value;
 
 use crate::findings::{Finding, findings};

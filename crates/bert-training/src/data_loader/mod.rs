@@ -24,7 +24,6 @@ mod document_samples;
 mod document_samples_tests;
 mod length_buckets;
 mod mixture;
-mod prefetch;
 mod shard_samples;
 pub(crate) mod training_data;
 
@@ -39,7 +38,6 @@ use bert_data::{DataSet, DocumentPasses, Manifest, Nsp, Row, StoredRows, Vocabul
 use bert_inference::checkpoint::LoaderPosition;
 use bert_model::BertConfig;
 use bert_tokenization::TokenizerSettings;
-pub(crate) use prefetch::Prefetcher;
 pub(crate) use shard_samples::BLOCK_TOKENS;
 pub use shard_samples::ShardOrder;
 

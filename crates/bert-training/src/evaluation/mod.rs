@@ -8,7 +8,6 @@
 
 pub(crate) mod forgetting;
 pub(crate) mod ngram_baselines;
-pub(crate) mod probed_instances;
 pub(crate) mod top_k;
 
 use std::path::PathBuf;

@@ -3,8 +3,13 @@
 //! [`crate::evaluation`] computes only top-1 accuracy: its kernel frees the logits of a block of the vocabulary as soon
 //! as possible. This module keeps all logits of a batch in memory, `[masked tokens, vocabulary]`.
 
+use std::path::Path;
+
+use bert_data::StoredRows;
 use bert_inference::host_tensors::read;
+use bert_inference::{MaskedWord, ModelFiles, Probe, Prober, Replacement, Subject};
 use bert_model::{BertForPreTraining, Mode};
+use bert_tasks::EncodedPair;
 use rayon::prelude::*;
 
 use crate::data_loader::DataLoader;
@@ -48,6 +53,37 @@ fn rank(logits: &[f32], label: usize) -> usize {
     let greater = |logits: &[f32]| logits.iter().filter(|other| **other > logit).count();
     let equal = logits[..label].iter().filter(|other| **other == logit).count();
     greater(logits) + equal
+}
+
+/// Applies all replacements to the first `instances` instances of a data folder; `folder` is the folder of the model.
+///
+/// # Errors
+/// Fails as [`Prober::text`] does; when the data does not fit the model, or the model has no masked-LM head.
+pub fn probe_instances(
+    prober: &Prober,
+    folder: &Path,
+    data: &Path,
+    instances: u64,
+    replacements: &[Replacement],
+) -> Result<Vec<Probe>, Error> {
+    prober.require_masks()?;
+    let ModelFiles { config, tokenizer, .. } = ModelFiles::open(folder)?;
+    let loader = DataLoader::open(data, 0)?;
+    loader.check_fits(&config, Some(&tokenizer))?;
+    let mut rows = StoredRows::new(loader.data());
+    let mut probes = Vec::new();
+    for index in 0..instances.min(rows.len()) {
+        let row = rows.row(index)?;
+        let encoded = EncodedPair {
+            input_ids: row.input_ids.to_vec(),
+            segment_ids: row.segment_ids.iter().map(|&segment| segment as u32).collect(),
+        };
+        let masked = row.masked_lm_positions.iter().zip(row.masked_lm_ids);
+        let masked = masked.map(|(&at, &id)| MaskedWord { position: at as usize, id }).collect();
+        let subject = Subject { source: format!("instance {index}"), encoded, masked };
+        probes.extend(prober.probe(&subject, replacements)?);
+    }
+    Ok(probes)
 }
 
 #[cfg(test)]

@@ -1,5 +1,3 @@
 //! Sums of gradients, in an order that does not depend on threads or ranks.
 
 pub(crate) mod gradient_sum;
-pub(crate) mod layout;
-pub(crate) mod tree_sum;

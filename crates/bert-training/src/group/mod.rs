@@ -19,13 +19,11 @@
 //! ranks end with its exit code.
 
 mod first_rank;
-mod gradients;
 #[cfg(test)]
 mod group_tests;
 mod message;
 pub(crate) mod optimizer_state;
 mod step;
-mod weights;
 
 use std::time::Duration;
 
@@ -38,8 +36,8 @@ use serde::de::DeserializeOwned;
 use message::Message;
 
 use crate::error::{Error, elsewhere, lost_rank, ranks_differ, stopped};
+pub(crate) use step::digest;
 pub(crate) use step::{BatchTotals, Requests};
-pub(crate) use weights::digest;
 
 /// Time between two messages about ranks that have not answered.
 const WAIT_INTERVAL: Duration = Duration::from_secs(60);

@@ -5,7 +5,7 @@ use bert_model::Snapshot;
 use burn::tensor::Device;
 
 use crate::error::Error;
-use crate::gradients::layout::Segment;
+use crate::gradients::gradient_sum::Segment;
 use crate::group::Group;
 use crate::group::message::{Message, words_of_floats};
 use crate::optimizer::{Optimizer, States};

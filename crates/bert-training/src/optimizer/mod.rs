@@ -2,9 +2,7 @@
 //! the model.
 
 pub(crate) mod adamw;
-pub(crate) mod config;
 pub(crate) mod lamb;
-pub(crate) mod lr_schedule;
 pub(crate) mod optimizer_args;
 mod sharded;
 pub(crate) mod size_defaults;
@@ -13,6 +11,6 @@ pub(crate) mod snapshot_throttle;
 mod tests;
 pub(crate) mod update_rule;
 
-pub(crate) use config::OptimizerConfig;
+pub(crate) use optimizer_args::OptimizerConfig;
 pub use sharded::Optimizer;
 pub(crate) use sharded::{States, StepGradients, Update};

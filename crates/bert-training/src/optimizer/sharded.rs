@@ -15,8 +15,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
 use crate::gradients::gradient_sum::Tensors;
-use crate::gradients::layout::{Layout, Segment};
-use crate::optimizer::config::OptimizerConfig;
+use crate::gradients::gradient_sum::{Layout, Segment};
+use crate::optimizer::optimizer_args::OptimizerConfig;
 use crate::optimizer::snapshot_throttle::SnapshotThrottle;
 use crate::optimizer::update_rule::{Change, NormSquares, Parameter, UpdateNumbers, UpdateRule};
 

@@ -9,7 +9,7 @@ use burn::module::{Module, Param};
 use burn::tensor::{Device, Tensor};
 
 use crate::gradients::gradient_sum::{GradientSum, Tensors};
-use crate::optimizer::lr_schedule::{Schedule, ScheduleKind};
+use crate::optimizer::optimizer_args::{Schedule, ScheduleKind};
 use crate::optimizer::sharded::decays_weight;
 use crate::optimizer::{Optimizer, OptimizerConfig, StepGradients, Update};
 

@@ -13,8 +13,8 @@ use crate::data_loader::training_data::TrainingData;
 use crate::error::{Error, check};
 use crate::initialization::InitializationChoice;
 use crate::optimizer::OptimizerConfig;
-use crate::optimizer::lr_schedule::Schedule;
 use crate::optimizer::optimizer_args::OptimizerArgs;
+use crate::optimizer::optimizer_args::Schedule;
 use crate::pretrain::time_budget::Budget;
 
 /// Configuration of a pre-training run. Defaults match the reference where it has the flag, except that learning rate,

@@ -7,12 +7,10 @@
 //! embeddings enters the global norm as one dense tensor.
 
 pub(crate) mod best_and_average;
-mod checkpoint_writer;
 pub(crate) mod config;
 pub(crate) mod events;
 mod held_out;
 mod measurement;
-mod previous_run;
 mod run;
 pub(crate) mod run_file;
 pub(crate) mod run_folder;
@@ -34,9 +32,9 @@ use bert_inference::StopFlag;
 
 use crate::error::Error;
 use crate::group::{Group, Requests};
-use crate::pretrain::checkpoint_writer::CheckpointWriter;
 use crate::pretrain::config::{PretrainConfig, RunLength};
 use crate::pretrain::measurement::steps_for_budget::measure_length;
+use crate::pretrain::run::CheckpointWriter;
 use crate::pretrain::run::open::{OpenRun, RunStart, open_run};
 use crate::pretrain::run_settings::{RunSettings, check_output};
 use crate::pretrain::step_runner::StepRunner;

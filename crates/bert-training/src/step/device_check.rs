@@ -23,7 +23,7 @@ use burn::tensor::Device;
 use crate::data_loader::PretrainingBatch;
 use crate::error::Error;
 use crate::gradients::gradient_sum::GradientSum;
-use crate::step::pretraining_loss::pretraining_objective;
+use crate::step::pretraining_objective;
 
 /// The shape of a micro-batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,7 +7,7 @@ use burn::module::{Module, ModuleVisitor, Param};
 use burn::tensor::Tensor;
 
 use crate::error::Error;
-use crate::gradients::layout::Segment;
+use crate::gradients::gradient_sum::Segment;
 use crate::group::Group;
 use crate::optimizer::update_rule::{NormSquares, UpdateByNorms};
 use crate::optimizer::{Optimizer, StepGradients, Update};
@@ -84,7 +84,7 @@ mod tests {
     use super::*;
     use crate::gradients::gradient_sum::GradientSum;
     use crate::optimizer::OptimizerConfig;
-    use crate::optimizer::config::OptimizerName;
+    use crate::optimizer::optimizer_args::OptimizerName;
 
     #[derive(Module, Debug)]
     struct Decayed {

@@ -1,11 +1,12 @@
 //! Writes the logs and checkpoints of a run, and decides when a checkpoint or an evaluation is due: everything around
 //! the training loop.
 
+mod evaluation;
 pub(super) mod open;
 
-mod evaluation;
-
+use std::panic::resume_unwind;
 use std::path::PathBuf;
+use std::thread::{Scope, ScopedJoinHandle};
 
 use bert_inference::checkpoint::{
     Checkpoint, CheckpointFolder, LoaderPosition, SkippedSteps, TrainerState, ValidCheckpoint,
@@ -22,15 +23,13 @@ use crate::group::Group;
 use crate::optimizer::Optimizer;
 use crate::optimizer::snapshot_throttle::SnapshotThrottle;
 use crate::pretrain::best_and_average::{BEST, SavedModel};
-use crate::pretrain::checkpoint_writer::{CheckpointWriter, SavedCheckpoint};
 use crate::pretrain::config::PretrainConfig;
 use crate::pretrain::events::{PretrainEvent, PretrainOutcome, StepMetrics};
 use crate::pretrain::run_folder::RunFolder;
 use crate::pretrain::setup::inputs::RunInputs;
 use crate::pretrain::step_runner::FinishedStep;
-use crate::run_dir::metrics_log::MetricsLog;
-use crate::step::divergence::Divergence;
-use crate::step::pretraining_loss::PretrainingParts;
+use crate::run_dir::metrics_log::{Divergence, MetricsLog};
+use crate::step::PretrainingParts;
 
 /// A run in progress, without model and optimizer.
 pub(crate) struct Run<'a> {
@@ -350,5 +349,44 @@ impl<'a> Run<'a> {
             .at(&self.config().output)
         };
         Ok((files.last_saved.as_ref().ok_or_else(none)?.path.clone(), best))
+    }
+}
+
+type Written = Result<PathBuf, Error>;
+
+/// A committed checkpoint.
+#[derive(Clone, Debug)]
+pub(crate) struct SavedCheckpoint {
+    /// Number of finished steps.
+    pub(crate) step: u64,
+    /// Its folder.
+    pub(crate) path: PathBuf,
+}
+
+/// The checkpoint that is being written, if any.
+pub(crate) struct CheckpointWriter<'scope, 'env> {
+    scope: &'scope Scope<'scope, 'env>,
+    writing: Option<(u64, ScopedJoinHandle<'scope, Written>)>,
+}
+
+impl<'scope, 'env> CheckpointWriter<'scope, 'env> {
+    /// Creates the writer; its threads end with the scope.
+    pub(crate) fn new(scope: &'scope Scope<'scope, 'env>) -> Self {
+        Self { scope, writing: None }
+    }
+
+    /// Starts to write the checkpoint after a step. The previous one must have been taken by [`Self::finished`].
+    pub(crate) fn start(&mut self, step: u64, write: impl FnOnce() -> Written + Send + 'scope) {
+        assert!(self.writing.is_none(), "one at a time");
+        self.writing = Some((step, self.scope.spawn(write)));
+    }
+
+    /// Returns the checkpoint once it is written, only once. With `wait`, blocks until then.
+    pub(crate) fn finished(&mut self, wait: bool) -> Result<Option<SavedCheckpoint>, Error> {
+        let Some((step, thread)) = self.writing.take_if(|(_, thread)| wait || thread.is_finished()) else {
+            return Ok(None);
+        };
+        let path = thread.join().unwrap_or_else(|panic| resume_unwind(panic))?;
+        Ok(Some(SavedCheckpoint { step, path }))
     }
 }

@@ -2,6 +2,5 @@
 //! time budget.
 
 pub(crate) mod estimate;
-pub(crate) mod initial_model;
 pub(crate) mod inputs;
 pub(crate) mod starting_point;

@@ -4,9 +4,9 @@
 //! equals the file of an uninterrupted one, byte for byte. Times go to `timing.jsonl`, a second file in the same
 //! format.
 
-pub mod tail;
-
-use std::io::{ErrorKind, Write};
+use std::collections::VecDeque;
+use std::fs::{File, Metadata};
+use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use bert_storage::{Durable, StagedFolder};
@@ -74,8 +74,148 @@ pub fn records<T: DeserializeOwned>(path: &Path) -> Result<Vec<(T, Vec<u8>)>, Er
     Ok(bytes.split(|&byte| byte == b'\n').filter_map(record).collect())
 }
 
+/// Number of steps over which the loss is averaged.
+const WINDOW: usize = 20;
+/// A rise in nats that is large for any batch size.
+const RISE: f64 = 1.0;
+/// Five standard deviations of the loss of one target, in nats. The standard deviation for a masked token is about 2.5.
+const NOISE_OF_TARGET: f64 = 5.0 * 2.5;
+
+/// A rise of the training loss.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Rise {
+    /// The step at which it was detected.
+    pub step: u64,
+    /// The lowest mean loss before it.
+    pub lowest: f64,
+    /// The mean loss at that step.
+    pub now: f64,
+}
+
+/// The mean loss of a window of steps, and its statistical uncertainty.
+#[derive(Clone, Copy, Debug)]
+struct Level {
+    mean: f64,
+    noise: f64,
+}
+
+/// A detector of divergence, fed with the loss of every step.
+#[derive(Clone, Debug, Default)]
+pub struct Divergence {
+    /// Loss and number of targets of the last steps.
+    recent: VecDeque<(f64, u64)>,
+    lowest: Option<Level>,
+    rise: Option<Rise>,
+}
+
+impl Divergence {
+    /// Adds the loss of a step over `targets` targets; returns the rise if this step is the first to show it. Steps
+    /// without a finite loss are ignored.
+    pub fn add(&mut self, step: u64, loss: f64, targets: u64) -> Option<Rise> {
+        if !loss.is_finite() || targets == 0 {
+            return None;
+        }
+        if self.recent.len() == WINDOW {
+            self.recent.pop_front();
+        }
+        self.recent.push_back((loss, targets));
+        let now = self.level();
+        let lowest = *self.lowest.get_or_insert(now);
+        if now.mean + now.noise < lowest.mean + lowest.noise {
+            self.lowest = Some(now);
+        }
+        let above = now.mean - lowest.mean - now.noise - lowest.noise;
+        if self.rise.is_some() {
+            // The loss has fallen again, at least half of the way.
+            self.rise = self.rise.filter(|rise| now.mean > (rise.lowest + rise.now) / 2.0);
+            return None;
+        }
+        self.rise = (above > RISE).then_some(Rise { step, lowest: lowest.mean, now: now.mean });
+        self.rise
+    }
+
+    /// Returns the rise, unless the loss has recovered since.
+    pub fn rise(&self) -> Option<Rise> {
+        self.rise
+    }
+
+    fn level(&self) -> Level {
+        let targets = self.recent.iter().map(|(_, targets)| *targets as f64).sum::<f64>();
+        let sum = self.recent.iter().map(|(loss, targets)| loss * *targets as f64).sum::<f64>();
+        Level { mean: sum / targets, noise: NOISE_OF_TARGET / targets.sqrt() }
+    }
+}
+
+impl Rise {
+    /// Describes the rise and suggests a remedy for a run with this learning rate and number of warm-up steps.
+    pub fn text(&self, learning_rate: f64, warmup_steps: u64) -> String {
+        let Self { step, lowest, now } = self;
+        format!(
+            "the run has diverged: at step {step} the mean training loss is {now:.2}, after a minimum of {lowest:.2}. \
+             Use a lower `.learning_rate` (now {learning_rate}) or more `.warmup_steps` (now {warmup_steps})"
+        )
+    }
+}
+
+/// A log of JSON lines, and how far it has been read.
+pub struct LogTail {
+    path: PathBuf,
+    read: u64,
+    /// Number of the file, which changes when a resumed run replaces the log.
+    number: u64,
+}
+
+impl LogTail {
+    /// Creates a tail at the start of a log, which need not exist.
+    pub fn new(path: &Path) -> Self {
+        Self { path: path.to_path_buf(), read: 0, number: 0 }
+    }
+
+    /// Appends the records since the last call, and returns whether there are any. If the log was replaced or has become
+    /// shorter, `records` is cleared and read again. Invalid lines are skipped, as they are by
+    /// `records`.
+    ///
+    /// # Errors
+    /// Fails when the log exists but cannot be read.
+    pub fn read_into<T: DeserializeOwned>(&mut self, records: &mut Vec<T>) -> Result<bool, Error> {
+        let failed = |error| Error::io("read", &self.path)(error);
+        let mut file = match File::open(&self.path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
+            Err(error) => return Err(failed(error)),
+        };
+        let metadata = file.metadata().map_err(failed)?;
+        let is_replaced = metadata.len() < self.read || number(&metadata) != self.number;
+        if is_replaced {
+            records.clear();
+            (self.read, self.number) = (0, number(&metadata));
+        }
+        let mut bytes = Vec::new();
+        file.seek(SeekFrom::Start(self.read)).map_err(failed)?;
+        file.take(metadata.len() - self.read).read_to_end(&mut bytes).map_err(failed)?;
+        // The last line may not be complete.
+        let whole = bytes.iter().rposition(|&byte| byte == b'\n').map_or(0, |end| end + 1);
+        self.read += whole as u64;
+        let lines = bytes[..whole].split(|&byte| byte == b'\n');
+        records.extend(lines.filter_map(|line| serde_json::from_slice(line).ok()));
+        Ok(is_replaced || whole > 0)
+    }
+}
+
+#[cfg(unix)]
+fn number(metadata: &Metadata) -> u64 {
+    std::os::unix::fs::MetadataExt::ino(metadata)
+}
+
+#[cfg(not(unix))]
+fn number(_: &Metadata) -> u64 {
+    0
+}
+
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use bert_storage::Disk;
 
     use super::*;
@@ -106,5 +246,57 @@ mod tests {
             log.append(&Record { step, loss: 0.1 * step as f64 }).unwrap();
         }
         assert_eq!(std::fs::read(&path).unwrap(), whole);
+    }
+
+    fn watch(losses: impl Iterator<Item = f64>, targets: u64) -> (Vec<u64>, Option<Rise>) {
+        let mut divergence = Divergence::default();
+        let found = (1..).zip(losses).filter_map(|(step, loss)| divergence.add(step, loss, targets));
+        let found = found.map(|rise| rise.step).collect();
+        (found, divergence.rise())
+    }
+
+    #[test]
+    fn exploding_loss_is_detected_at_once() {
+        let exploding = (0..60).map(|step| 9.7 * 2f64.powi(step));
+        let (found, rise) = watch(exploding, 640);
+        assert_eq!(found, [2]);
+        assert!((rise.unwrap().lowest - 9.7).abs() < 1e-9);
+    }
+
+    #[test]
+    fn noise_is_not_a_rise() {
+        let noisy = |step: u64| 9.0 - step as f64 / 500.0 + if step.is_multiple_of(3) { 1.5 } else { -0.7 };
+        assert_eq!(watch((0..2000).map(noisy), 20), (vec![], None));
+    }
+
+    #[test]
+    fn recovered_loss_is_not_a_rise() {
+        let spike = |step: u64| if (300..400).contains(&step) { 8.0 } else { 4.0 };
+        let (found, rise) = watch((0..600).map(spike), 640);
+        assert!(found.len() == 1 && (305..320).contains(&found[0]), "{found:?}");
+        assert_eq!(rise, None);
+        let stays = |step: u64| if step >= 300 { 8.0 } else { 4.0 };
+        assert!(watch((0..600).map(stays), 640).1.is_some());
+    }
+
+    #[test]
+    fn growing_and_replaced_logs_are_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("metrics.jsonl");
+        let mut tail = LogTail::new(&path);
+        let mut records = Vec::<u64>::new();
+        assert!(!tail.read_into(&mut records).unwrap());
+        fs::write(&path, "1\n2\n3").unwrap();
+        assert!(tail.read_into(&mut records).unwrap());
+        assert_eq!(records, [1, 2], "the last line is not complete");
+        assert!(!tail.read_into(&mut records).unwrap());
+        fs::OpenOptions::new().append(true).open(&path).unwrap().write_all(b"4\n\xff\n5\n").unwrap();
+        assert!(tail.read_into(&mut records).unwrap());
+        assert_eq!(records, [1, 2, 34, 5]);
+        let other = folder.path().join("other");
+        fs::write(&other, "1\n2\n7\n8\n9\n10\n").unwrap();
+        fs::rename(&other, &path).unwrap();
+        assert!(tail.read_into(&mut records).unwrap());
+        assert_eq!(records, [1, 2, 7, 8, 9, 10], "a resumed run replaces its log");
     }
 }
