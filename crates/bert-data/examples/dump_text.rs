@@ -13,7 +13,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let (start, mut articles, mut words) = (Instant::now(), 0u64, 0);
     let mut out = BufWriter::new(stdout().lock());
     let mut written = Ok(());
-    bert_data::articles::for_each_article(Path::new(&path), &mut |text| {
+    bert_data::training_text::for_each_article(Path::new(&path), &mut |text| {
         articles += 1;
         words += text.split_whitespace().count();
         if written.is_ok() {

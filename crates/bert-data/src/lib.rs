@@ -156,7 +156,7 @@ pub use builder::dry_run::{Estimate, dry_run};
 pub use builder::held_out::build_held_out;
 pub use builder::merge::merge;
 pub use builder::plan::PlanFigures;
-pub use builder::progress::{BuildProgress, BuildStage};
+pub use builder::prepare::{BuildProgress, BuildStage};
 pub use builder::{BuildOutcome, build, build_on};
 pub use config::byte_size::ByteSize;
 pub use config::hold_out::HoldOut;
@@ -191,24 +191,24 @@ pub use builder::merge::merge_with_scratch;
 pub use builder::parts::{PartOutcome, PartText, build_part, build_part_on, tokenize_part};
 #[doc(hidden)]
 pub use config::{
+    derived::{default_max_predictions, number_to_predict},
     hold_out::{HELD_OUT_FOLDER, held_out_folder},
     language::languages,
-    predictions,
 };
 #[doc(hidden)]
 pub use dataset::{CACHE_BYTES, row_masker::masked};
 #[doc(hidden)]
-pub use documents::{bucket::Bucket, casing::casing_warning};
+pub use documents::{Bucket, casing::casing_warning};
 #[doc(hidden)]
 pub use error::is_disk_full;
 #[doc(hidden)]
-pub use inspect::{articles, page, stages, training_text};
+pub use inspect::{page, stages, training_text};
 #[doc(hidden)]
 pub use make_vocab::train_on_words;
 #[doc(hidden)]
 pub use shard::{
     documents::DOCUMENT_COLUMNS,
-    footer::{FORMAT_VERSION, STREAMS_VERSION},
     hf_columns::NO_LABEL,
     schema::HF_COLUMNS,
+    writer::{FORMAT_VERSION, STREAMS_VERSION},
 };

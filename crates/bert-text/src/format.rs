@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::bytes::decompress::{HEAD, Source};
 use crate::bytes::file_range::DocumentEnd;
 use crate::error::{Error, Result};
-use crate::forms::form::Form;
+use crate::forms::recognize::Form;
 use crate::reading::Reading;
 use crate::recognize::known_format::reject_known_format;
 use crate::recognize::{self, Articles, Head, Layout};

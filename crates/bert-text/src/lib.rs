@@ -25,9 +25,6 @@ mod json;
 mod parquet;
 mod reading;
 mod recognize;
-mod row_blocks;
-#[doc(hidden)]
-pub mod sentence_ends;
 mod table;
 mod texts;
 #[doc(hidden)]
@@ -63,11 +60,11 @@ pub use findings::{line_check, remarks};
 #[doc(hidden)]
 pub use format::document_end;
 #[doc(hidden)]
-pub use forms::joiner;
-#[doc(hidden)]
-pub use parquet::class_names::class_names;
+pub use forms::{joiner, line_breaks};
 #[doc(hidden)]
 pub use parquet::open::{Batches, ParquetFile};
+#[doc(hidden)]
+pub use parquet::text_rows::class_names;
 #[doc(hidden)]
 pub use reading::{TEXT_COLUMN, recorded_file_name, recorded_name};
 #[doc(hidden)]

@@ -20,13 +20,13 @@ use crate::builder::prepare::PreparedBuild;
 use crate::builder::token_store::{Store, StoreReader};
 use crate::builder::write_shards::ShardPiece;
 use crate::config::Layout;
-use crate::documents::bucket::order_of_pass;
-use crate::documents::tally::Tally;
+use crate::documents::id_width::Tally;
+use crate::documents::order_of_pass;
 use crate::error::Result;
 use crate::instance::coverage::{SampledBlocks, Uncovered};
-use crate::instance::keyed::KeyedInstances;
+use crate::instance::masking::KeyedInstances;
 use crate::shard::documents::DocumentEncoder;
-use crate::shard::packed_row::{pack, tally_of};
+use crate::shard::row::{pack, tally_of};
 use crate::shard::writer::{RowEncoder, shard_name};
 
 /// The data that every thread needs to build row groups.

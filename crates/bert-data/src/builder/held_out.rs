@@ -1,6 +1,6 @@
 //! Builds the data set of the documents that are held out of the training data.
 
-use crate::builder::progress::BuildProgress;
+use crate::builder::prepare::BuildProgress;
 use crate::builder::{BuildOutcome, build};
 use crate::config::hold_out::held_out_folder;
 use crate::config::{BuildConfig, Layout, Masking};

@@ -7,13 +7,11 @@
 pub(crate) mod bucket_rows;
 pub(crate) mod dry_run;
 pub(crate) mod held_out;
-pub(crate) mod memory;
 pub(crate) mod merge;
 pub(crate) mod output;
 pub(crate) mod parts;
 pub(crate) mod plan;
 pub(crate) mod prepare;
-pub(crate) mod progress;
 pub(crate) mod reference_rows;
 pub(crate) mod token_store;
 pub(crate) mod write_shards;
@@ -27,14 +25,14 @@ use bert_text::{each_file, same_text};
 use bert_tokenization::{ChineseSegmenter, IdSpace, Tokenizer};
 
 use crate::builder::bucket_rows::{BucketJob, BucketWorker};
-use crate::builder::memory::Tuning;
 use crate::builder::output::object_output::ObjectOutput;
 use crate::builder::output::part_receipt::PartReceipt;
 use crate::builder::output::work_folder::{Difference, Identity, all_differences};
 use crate::builder::output::{Output, OutputState, Request};
 use crate::builder::plan::{Plan, row_groups};
+use crate::builder::prepare::Tuning;
+use crate::builder::prepare::{BuildProgress, BuildStage};
 use crate::builder::prepare::{PreparedBuild, prepare};
-use crate::builder::progress::{BuildProgress, BuildStage};
 use crate::builder::reference_rows::generate_reference_rows;
 use crate::builder::token_store::{Division, Store};
 use crate::builder::write_shards::{PartShards, ShardJob, write_shard_files};
@@ -50,8 +48,8 @@ use crate::documents::Counts;
 use crate::documents::selection::{check_held_out, with_limit};
 use crate::error::{Error, Result, finished_data_set};
 use crate::shard::documents::document_format;
-use crate::shard::footer::Footer;
 use crate::shard::record_batch::RowColumns;
+use crate::shard::writer::Footer;
 use crate::shard::writer::{RowEncoder, ShardFormat};
 
 /// The result of a build.

@@ -15,7 +15,7 @@ use serde::Serialize;
 
 use crate::config::check::min_shards;
 use crate::config::{BuildConfig, Layout, MAX_ROW_GROUPS, Nsp, RandomMode};
-use crate::documents::bucket::BUCKET_TOKENS;
+use crate::documents::BUCKET_TOKENS;
 use crate::documents::id_width::Width;
 use crate::error::Result;
 
@@ -220,7 +220,7 @@ impl Plan {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::builder::memory::Tuning;
+    use crate::builder::prepare::Tuning;
     use crate::config::byte_size::ByteSize;
     use crate::documents::Counts;
 

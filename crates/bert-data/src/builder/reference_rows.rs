@@ -17,14 +17,14 @@ use bert_storage::scratch::{ScratchFile, read_exact_at};
 use crate::builder::output::work_folder::WorkFolder;
 use crate::builder::output::written_shard::PieceStats;
 use crate::builder::prepare::PreparedBuild;
-use crate::builder::progress::{BuildProgress, BuildStage};
+use crate::builder::prepare::{BuildProgress, BuildStage};
 use crate::builder::token_store::Store;
 use crate::builder::write_shards::ShardPiece;
 use crate::documents::id_width::Width;
 use crate::error::{Error, Result};
 use crate::instance::coverage::SampledBlocks;
 use crate::instance::pairs::{Instance, draw_pairs};
-use crate::shard::packed_row::{pack, tally_of};
+use crate::shard::row::{pack, tally_of};
 use crate::shard::writer::{RowEncoder, shard_name};
 
 /// Name of the scratch file.

@@ -17,13 +17,13 @@ use crate::builder::output::Output;
 use crate::builder::output::written_shard::{PartStats, PieceStats, WrittenShard};
 use crate::builder::plan::Plan;
 use crate::builder::prepare::PreparedBuild;
-use crate::builder::progress::{BuildProgress, BuildStage};
+use crate::builder::prepare::{BuildProgress, BuildStage};
 use crate::config::part::Part;
 use crate::dataset::manifest::ShardEntry;
-use crate::documents::tally::Tally;
+use crate::documents::id_width::Tally;
 use crate::error::Result;
 use crate::parallel::Workers;
-use crate::shard::footer::Footer;
+use crate::shard::writer::Footer;
 use crate::shard::writer::{EncodedRowGroup, FinishedShard, ShardFormat, ShardWriter, shard_name};
 
 /// Encoded rows of one shard.

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::config::resolved::ResolvedConfig;
 use crate::config::{Layout, Nsp};
 use crate::documents::Counts;
-use crate::documents::tally::{DocumentHash, Tally};
+use crate::documents::id_width::{DocumentHash, Tally};
 use crate::error::{Error, Result};
 
 /// The documents of one pass that were turned into rows.

@@ -33,7 +33,7 @@ use crate::dataset::document_hashes::{DocumentHashes, SharedDocuments};
 use crate::dataset::invariants::Invariants;
 use crate::dataset::report::{DataReport, omitted_fraction};
 use crate::error::{Error, Result};
-use crate::shard::footer::FORMAT_VERSION;
+use crate::shard::writer::FORMAT_VERSION;
 
 /// The file name of the manifest.
 pub(crate) const MANIFEST: &str = "manifest.json";

@@ -3,7 +3,6 @@
 
 pub(crate) mod document_groups;
 pub(crate) mod document_hashes;
-mod figures;
 pub(crate) mod invariants;
 pub(crate) mod manifest;
 pub(crate) mod manifest_check;

@@ -8,7 +8,7 @@ use bert_text::{DumpPages, InputEntry};
 use bert_tokenization::TokenId;
 use serde::{Deserialize, Serialize};
 
-use crate::config::predictions::warn_of_cap;
+use crate::config::derived::warn_of_cap;
 use crate::config::resolved::ResolvedConfig;
 use crate::config::{Layout, Masking, Nsp};
 use crate::dataset::invariants::check_invariant;

@@ -12,10 +12,10 @@ use bert_tokenization::{IdSpace, Vocabulary};
 
 use crate::config::{Layout, Masking};
 use crate::dataset::manifest::Manifest;
-use crate::documents::bucket::Bucket;
+use crate::documents::Bucket;
 use crate::error::Result;
-use crate::instance::keyed::{mask_stream, pair_stream};
 use crate::instance::masking::Masker;
+use crate::instance::masking::{mask_stream, pair_stream};
 use crate::instance::pairs::{Instance, PairRules, draw_pairs};
 use crate::shard::row::{Row, ShardRows};
 

@@ -21,12 +21,12 @@ use crate::dataset::manifest::Manifest;
 use crate::dataset::report::Counters;
 use crate::dataset::row_masker::DocumentPasses;
 use crate::documents::Counts;
+use crate::documents::id_width::Tally;
 use crate::documents::id_width::Width;
-use crate::documents::tally::Tally;
 use crate::error::{Error, Result};
 use crate::instance::pairs::Instance;
-use crate::shard::packed_row::pack;
 use crate::shard::row::ShardRows;
+use crate::shard::row::pack;
 
 /// One file of a data folder and its problem, if any.
 #[derive(Debug)]

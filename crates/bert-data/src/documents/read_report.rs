@@ -4,7 +4,7 @@ use bert_text::InputEntry;
 use bert_text::remarks::Remarks;
 use serde::{Deserialize, Serialize};
 
-use crate::documents::bucket::BUCKET_TOKENS;
+use crate::documents::BUCKET_TOKENS;
 
 /// Number of tokens from which a line is probably a paragraph: two to three times the length of a sentence.
 pub(crate) const PARAGRAPH_TOKENS: usize = 80;

@@ -6,7 +6,7 @@
 
 use sentencex::languages::Language;
 
-use bert_text::sentence_ends::is_script_end;
+use bert_text::line_breaks::is_script_end;
 
 use crate::config::language::{DEFAULT_LANGUAGE, language_code};
 use crate::documents::abbreviations::Abbreviations;

@@ -2,7 +2,6 @@
 //!
 //! [`inspect`] returns the manifest, the counts and some instances as text. The result can be serialized or printed.
 
-pub mod articles;
 pub mod page;
 pub mod stages;
 pub mod training_text;

@@ -2,7 +2,6 @@
 //! thread or machine can generate any instance.
 
 pub(crate) mod coverage;
-pub(crate) mod keyed;
 pub(crate) mod masking;
 pub(crate) mod ngram_spans;
 pub(crate) mod pairs;

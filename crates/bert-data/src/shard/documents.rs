@@ -19,11 +19,11 @@ use parquet::file::metadata::KeyValue;
 use parquet::file::properties::WriterProperties;
 use parquet::schema::types::ColumnPath;
 
-use crate::documents::tally::Tally;
+use crate::documents::id_width::Tally;
 use crate::documents::{Document, Documents, DocumentsBuilder};
 use crate::error::{Error, Result, null_in, unknown_token};
-use crate::shard::footer::shard_properties;
 use crate::shard::schema::{ListColumn, element, first_null, int32, list_array, marks_of, with_marks};
+use crate::shard::writer::shard_properties;
 use crate::shard::writer::{EncodedRowGroup, GroupEncoder, ShardFormat};
 
 /// The columns, in order.

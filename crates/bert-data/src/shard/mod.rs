@@ -2,9 +2,7 @@
 
 pub(crate) mod documents;
 pub(crate) mod file;
-pub(crate) mod footer;
 pub(crate) mod hf_columns;
-pub(crate) mod packed_row;
 pub(crate) mod record_batch;
 pub(crate) mod row;
 pub(crate) mod schema;

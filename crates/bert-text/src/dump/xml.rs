@@ -9,11 +9,11 @@ use quick_xml::events::{BytesStart, Event};
 
 use bert_storage::catch_panic;
 
+use crate::blocks::NextRow;
 use crate::bytes::decompress::Source;
 use crate::bytes::limited::{Limited, Limits, TooLong};
 use crate::bytes::utf16::{Order, Utf16};
 use crate::error::Error;
-use crate::row_blocks::NextRow;
 use crate::wikitext::Wiki;
 use crate::{DumpPages, MAX_LINE_BYTES};
 

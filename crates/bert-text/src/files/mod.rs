@@ -1,6 +1,5 @@
 //! Lists the files named by the inputs: paths, folders, patterns and URLs.
 
-mod pattern;
 mod walk;
 
 use std::collections::HashSet;
@@ -16,10 +15,10 @@ use glob::{MatchOptions, Pattern};
 
 use crate::each_file;
 use crate::error::{Error, Result, no_input};
-use crate::files::pattern::{begins_alike, is_pattern};
 use crate::files::walk::{
     Kind, Walk, is_iceberg_metadata, is_skipped, kind, real_path, reject_files_of_tables, table,
 };
+use crate::files::walk::{begins_alike, is_pattern};
 use crate::reading::TEXT_COLUMN;
 use crate::recognize::has_table_name;
 use crate::table::InputReader;
@@ -209,7 +208,7 @@ fn end_of_name(list: &str) -> usize {
     let names_something = |end: &&usize| {
         let path = on_disk(Path::new(&list[..**end])).into_owned();
         let pattern = path.to_str().filter(|path| is_pattern(path));
-        let matches = |pattern| may_match(**end) && pattern::collect(pattern, &mut Walk::default()).is_ok();
+        let matches = |pattern| may_match(**end) && walk::collect(pattern, &mut Walk::default()).is_ok();
         fs::symlink_metadata(&path).is_ok() || pattern.is_some_and(matches)
     };
     *ends.iter().rev().find(names_something).unwrap_or(&first)
@@ -303,7 +302,7 @@ fn expand_one(input: &Path, walk: &mut Walk) -> Result<()> {
         }
         (Err(error), Some(text)) if error.class() == Class::Usage && error.is_absent() => {
             if is_pattern(text) {
-                pattern::collect(text, walk)?;
+                walk::collect(text, walk)?;
                 return reject_files_of_tables(&walk.found);
             }
             if text.starts_with('~') {

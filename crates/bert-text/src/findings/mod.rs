@@ -5,5 +5,4 @@
 
 pub mod line_check;
 pub mod remarks;
-mod sentences;
 mod signs;

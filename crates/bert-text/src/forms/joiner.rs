@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use super::line_breaks::{Line, LineBreaks, is_cjk};
-use crate::sentence_ends::ends_sentence;
+use crate::forms::line_breaks::ends_sentence;
 
 /// The words of a text, against which a word that is divided at the end of a line is checked.
 #[derive(Clone, Debug, Default)]

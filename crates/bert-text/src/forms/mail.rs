@@ -190,7 +190,7 @@ mod tests {
             let mut mail = format!("From: ann@mill\nDate: Mon\n{charset}\nGr").into_bytes();
             mail.extend_from_slice(b"\xfc\xdfe aus der M\xfchle.\n");
             let mut out = String::new();
-            let form = crate::forms::form::Form::Mail;
+            let form = crate::forms::recognize::Form::Mail;
             let text = Box::new(std::io::Cursor::new(mail));
             let (mut reader, _) = crate::forms::Converted::new(form, text, 1 << 20);
             std::io::Read::read_to_string(&mut reader, &mut out).unwrap();

@@ -6,10 +6,8 @@
 
 mod columns;
 mod conllu;
-mod delimited;
-pub(crate) mod form;
 pub mod joiner;
-pub(crate) mod line_breaks;
+pub mod line_breaks;
 mod mail;
 mod medline;
 pub(crate) mod recognize;
@@ -21,7 +19,7 @@ mod wrapped;
 use std::io::{self, BufRead, Read};
 use std::sync::{Arc, Mutex};
 
-use form::Form;
+use recognize::Form;
 use text::{Converter, FormCounts, Text};
 
 use crate::threads::lock;
@@ -32,7 +30,7 @@ fn converter(form: Form) -> Box<dyn Converter> {
         Form::Conllu => Box::new(conllu::Sentences::default()),
         Form::Columns(column) => Box::new(columns::Columns::new(Some(column))),
         Form::Vertical => Box::new(columns::Columns::new(None)),
-        Form::Delimited => Box::new(delimited::Delimited),
+        Form::Delimited => Box::new(verses::Delimited),
         Form::Subtitles => Box::new(subtitles::Cues::default()),
         Form::Mail => Box::new(mail::Mails::default()),
         Form::Medline => Box::new(medline::Records::default()),

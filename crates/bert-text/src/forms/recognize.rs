@@ -1,7 +1,6 @@
 //! Finds the form of a file in its first lines.
 
 use super::columns::{columns, is_comment};
-use super::form::Form;
 use super::line_breaks::LineBreaks;
 use super::mail::are_mails;
 use super::wrapped::Layout;
@@ -39,7 +38,7 @@ pub(crate) fn recognize(lines: &[&str], reading: Reading<'_>) -> Option<Form> {
     if reading.reference {
         return None;
     }
-    if filled.iter().any(|line| super::delimited::contains_separator(line)) {
+    if filled.iter().any(|line| crate::forms::verses::contains_separator(line)) {
         return Some(Form::Delimited);
     }
     let breaks = LineBreaks::measure(lines.iter().copied());
@@ -133,4 +132,27 @@ fn word_column(lines: &[&str], rows: &[&str]) -> Option<usize> {
 fn repeats_last(rows: &[&str]) -> bool {
     let values: std::collections::HashSet<&str> = rows.iter().filter_map(|row| columns(row).pop()).collect();
     5 * values.len() <= rows.len()
+}
+
+/// The form of a file of text, with the values that its first lines determine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// Sentences with `# text`, as in Universal Dependencies.
+    Conllu,
+    /// One token per line: the index of the column of the words.
+    Columns(usize),
+    /// Tokens in lines between tags of sentences and documents.
+    Vertical,
+    /// Lines with a separator such as `<|endoftext|>` between documents.
+    Delimited,
+    /// Cues with time codes.
+    Subtitles,
+    /// Mails, one or many.
+    Mail,
+    /// Records with fields such as `AB  -`.
+    Medline,
+    /// Verses of a Bible with their numbers.
+    Verses,
+    /// Lines that break inside sentences.
+    Wrapped(Box<Layout>),
 }

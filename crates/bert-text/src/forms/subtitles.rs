@@ -1,7 +1,7 @@
 //! Reads SubRip and WebVTT subtitles: the text of the cues, joined to sentences.
 
 use super::text::{Converter, Text};
-use crate::sentence_ends::ends_sentence;
+use crate::forms::line_breaks::ends_sentence;
 
 /// Length in bytes at which a sentence that does not end is cut.
 const LONG: usize = 1000;

@@ -1,6 +1,5 @@
 //! Reads Parquet files from any source: opens them in bounded memory, and reads their rows as text.
 
-pub(crate) mod class_names;
 pub(crate) mod open;
 mod pages;
 pub(crate) mod text_rows;

@@ -2,7 +2,8 @@
 //!
 //! Numbers and booleans are returned in their printed form; a null has no text.
 
-use std::fs::{self, File};
+use std::fs;
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::string::FromUtf8Error;
 
@@ -10,6 +11,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::{Array, RecordBatch, downcast_primitive_array};
 use arrow_schema::DataType;
 use parquet::arrow::ProjectionMask;
+use serde_json::Value;
 
 use crate::error::{Error, Result, no_parquet, wrong_column};
 use crate::parquet::open::{Batches, ParquetFile};
@@ -137,14 +139,27 @@ fn text(column: &dyn Array, row: usize) -> Result<Option<String>, FromUtf8Error>
     }))
 }
 
+/// Returns the names of the classes that the numbers of a column mean, in their order. Empty if the file does not state them.
+///
+/// # Errors
+/// Fails when the file cannot be read, or when it is not a Parquet file, is damaged or uses features that this program
+/// cannot read.
+pub fn class_names(path: &Path, column: &str) -> Result<Vec<String>> {
+    let file = open(path, |_| false)?;
+    let metadata = file.builder.metadata().file_metadata().key_value_metadata();
+    let stated = metadata.and_then(|all| all.iter().find(|one| one.key == "huggingface")?.value.as_deref());
+    let stated: Value = serde_json::from_str(stated.unwrap_or_default()).unwrap_or_default();
+    let names = stated["info"]["features"][column]["names"].as_array();
+    Ok(names.into_iter().flatten().filter_map(Value::as_str).map(str::to_string).collect())
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
 
     use arrow_array::types::Int32Type;
     use arrow_array::{
-        ArrayRef, BinaryArray, BooleanArray, Float64Array, Int64Array, ListArray, NullArray, RecordBatch,
-        StringArray,
+        ArrayRef, BinaryArray, BooleanArray, Float64Array, Int64Array, ListArray, NullArray, StringArray,
     };
     use parquet::arrow::ArrowWriter;
 

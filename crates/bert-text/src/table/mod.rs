@@ -24,6 +24,7 @@ pub use rows::{Header, Row, RowValues, TableReader, TextFormat};
 use parquet_rows::RowReader;
 use separated::SeparatedRows;
 
+use crate::blocks::{RowBlocks, RowFile};
 use crate::bytes::decompress::HEAD;
 use crate::bytes::file_range::{FileRange, RangeDigests};
 use crate::dump::ArticleRows;
@@ -33,7 +34,6 @@ use crate::line_check::LineCheck;
 use crate::reading::TEXT_COLUMN;
 use crate::recognize::Layout;
 use crate::remarks::{Remark, Remarks};
-use crate::row_blocks::{RowBlocks, RowFile};
 use crate::texts::TextRules;
 use crate::{Block, BlockReader, Format, InputEntry, Reading, each_file};
 

@@ -8,10 +8,10 @@ use bert_storage::did_you_mean;
 
 use super::columns::{ColumnLookup, column_names, find_column};
 use super::fields::{FieldParser, TableStart};
+use crate::blocks::{NextRow, RowFile, RowSource};
 use crate::error::{Error, Result, long_row, wrong_column};
 use crate::json::listed;
 use crate::recognize::are_column_names;
-use crate::row_blocks::{NextRow, RowFile, RowSource};
 use crate::{Format, MAX_LINE_BYTES};
 
 /// Maximum number of rows per block.

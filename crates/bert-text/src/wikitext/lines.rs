@@ -1,6 +1,6 @@
 //! Tidies the lines of a page after its markup is removed: list markers, headings, remains of removed text.
 
-use crate::sentence_ends::ends_sentence;
+use crate::forms::line_breaks::ends_sentence;
 
 /// Returns the lines of text: paragraphs, and the list items that are sentences. Headings, rules and lines without
 /// letters are removed, and sections without a paragraph: they list books, links or names.

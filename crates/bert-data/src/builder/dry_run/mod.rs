@@ -14,8 +14,8 @@ use serde::Serialize;
 
 use crate::builder::dry_run::sample::Sample;
 use crate::builder::dry_run::trial::Trial;
-use crate::builder::memory::Tuning;
 use crate::builder::plan::{Plan, PlanFigures};
+use crate::builder::prepare::Tuning;
 use crate::builder::prepare::{PreparedBuild, prepare};
 use crate::config::{BuildConfig, Layout, RandomMode};
 use crate::dataset::report::{Counters, DataReport};

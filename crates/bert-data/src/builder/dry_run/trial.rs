@@ -7,18 +7,18 @@ use std::time::Instant;
 
 use bert_random::{Domain, Random, Stream};
 
-use crate::builder::memory::Tuning;
 use crate::builder::plan::{Plan, row_groups};
 use crate::builder::prepare::PreparedBuild;
+use crate::builder::prepare::Tuning;
 use crate::config::{Layout, MAX_ROW_GROUPS, RandomMode};
 use crate::dataset::report::Counters;
 use crate::documents::Documents;
 use crate::documents::id_width::Width;
 use crate::error::Result;
-use crate::instance::keyed::KeyedInstances;
+use crate::instance::masking::KeyedInstances;
 use crate::parallel::Workers;
 use crate::shard::documents::{DocumentEncoder, document_format};
-use crate::shard::packed_row::pack;
+use crate::shard::row::pack;
 use crate::shard::writer::{EncodedRowGroup, RowEncoder, ShardFormat, ShardWriter};
 
 /// Minimum number of instances built from the sample, if its passes yield that many.

@@ -8,7 +8,6 @@
 pub(crate) mod card;
 pub(crate) mod object_output;
 pub(crate) mod part_receipt;
-pub(crate) mod receipt_size;
 pub(crate) mod scratch;
 pub(crate) mod work_folder;
 pub(crate) mod written_shard;

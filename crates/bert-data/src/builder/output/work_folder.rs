@@ -17,7 +17,7 @@ use crate::config::resolved::ResolvedConfig;
 use crate::dataset::manifest::Manifest;
 use crate::error::{Result, unfinished_build};
 use crate::program::is_of_this_version;
-use crate::shard::footer::{FORMAT_VERSION, STREAMS_VERSION};
+use crate::shard::writer::{FORMAT_VERSION, STREAMS_VERSION};
 
 const IDENTITY: &str = "identity.json";
 /// The receipt which records that earlier files are cleared and everything in the work folder is complete.

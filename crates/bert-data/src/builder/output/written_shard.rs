@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::dataset::invariants::BuildTally;
 use crate::dataset::manifest::ShardEntry;
 use crate::dataset::report::Counters;
-use crate::documents::tally::Tally;
+use crate::documents::id_width::Tally;
 use crate::instance::coverage::{Coverage, CoveredRanges, Uncovered};
 
 /// The counts from building the instances of some documents.

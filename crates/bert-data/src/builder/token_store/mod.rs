@@ -6,8 +6,6 @@
 //! build tokenizes its share of the segments and reads the other segments from the folder that the parts share. A
 //! [`Store`] returns documents by number.
 
-mod divided_file;
-mod hashes;
 mod segments;
 mod store;
 
@@ -24,9 +22,9 @@ use serde::{Deserialize, Serialize};
 use crate::builder::output::Output;
 use crate::builder::output::work_folder::{TEXT_FILES, WorkFolder};
 use crate::builder::prepare::PreparedBuild;
-use crate::builder::progress::{BuildProgress, BuildStage};
-use crate::builder::token_store::divided_file::DividedFile;
+use crate::builder::prepare::{BuildProgress, BuildStage};
 use crate::builder::token_store::segments::{SegmentText, Segments};
+use crate::builder::token_store::store::DividedFile;
 use crate::builder::token_store::store::Segment;
 use crate::config::part::Part;
 use crate::documents::id_width::Width;

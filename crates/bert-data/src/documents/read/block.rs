@@ -1,20 +1,21 @@
 //! Tokenizes one block of lines or rows.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use bert_text::joiner::joined_paragraphs;
+use bert_text::line_breaks::is_sentence_end;
 use bert_text::line_check::LineCheck;
-use bert_text::sentence_ends::is_sentence_end;
-use bert_text::{Block, TextKind, each_text};
-use bert_tokenization::python_strip;
+use bert_text::remarks::Remark;
+use bert_text::{Block, TextKind, TextRules, each_text, recorded_file_name};
 use bert_tokenization::turkic::{is_turkic, turkic_lower_case};
-use bert_tokenization::{Encoder, MAX_INPUT_CHARS_PER_WORD};
+use bert_tokenization::{Encoder, MAX_INPUT_CHARS_PER_WORD, python_strip};
 
 use crate::config::language::DEFAULT_LANGUAGE;
 use crate::config::{BuildConfig, LineBreaks, RandomMode};
-use crate::documents::read::long_sentence::piece_lengths;
-use crate::documents::read::open_document::{Piece, TextHash};
-use crate::documents::read_report::PARAGRAPH_TOKENS;
+use crate::documents::BUCKET_TOKENS;
+use crate::documents::DocumentsBuilder;
+use crate::documents::read::open_document::{DocumentFilter, OpenDocument, Piece, TextHash};
+use crate::documents::read_report::{PARAGRAPH_TOKENS, ReadReport};
 use crate::documents::sentences::SentenceSplitter;
 use crate::error::Result;
 
@@ -189,4 +190,201 @@ fn encode_sentence(
 fn has_long_word(sentence: &str, tokens: usize) -> bool {
     sentence.len() > 20 * tokens.max(MAX_INPUT_CHARS_PER_WORD / 20)
         && sentence.split_whitespace().any(|word| word.chars().count() > MAX_INPUT_CHARS_PER_WORD)
+}
+
+/// Number of pieces that fill an instance.
+const PIECES: usize = 4;
+
+/// Returns the number of tokens of each piece of a sentence, in order; one piece if the sentence has at most
+/// `max_tokens` tokens.
+///
+/// The lengths of pieces differ by about a word: each piece ends before a token for which `begins_word` returns true,
+/// if there is one.
+pub(crate) fn piece_lengths(
+    ids: &[u32],
+    max_tokens: usize,
+    begins_word: impl Fn(u32) -> bool,
+) -> impl Iterator<Item = usize> {
+    let pieces = if ids.len() > max_tokens { ids.len().div_ceil((max_tokens / PIECES).max(1)) } else { 1 };
+    let mut start = 0;
+    (1..=pieces).map(move |piece| {
+        let even = ids.len() * piece / pieces;
+        let end = (start + 1..=even).rev().find(|&end| ids.get(end).is_none_or(|&id| begins_word(id)));
+        let end = end.unwrap_or(even);
+        end - std::mem::replace(&mut start, end)
+    })
+}
+
+/// Joins tokenized blocks into documents, in order.
+pub(super) struct Joiner<'a> {
+    documents: DocumentsBuilder,
+    pub(super) report: ReadReport,
+    unknown: [u32; 2],
+    pub(super) rules: TextRules<'a>,
+    files: &'a [PathBuf],
+    /// Line statistics of the current file.
+    pub(super) lines: LineCheck,
+    file: usize,
+    /// Number of tokens of the current file so far.
+    pub(super) file_tokens: usize,
+    /// Whether the open document has had a non-blank line.
+    has_line: bool,
+    /// Selects documents, if some are held out; the open document then waits for its end.
+    filter: Option<DocumentFilter>,
+    open: OpenDocument,
+}
+
+impl<'a> Joiner<'a> {
+    pub(super) fn new(
+        documents: DocumentsBuilder,
+        unknown: [u32; 2],
+        config: &'a BuildConfig,
+        files: &'a [PathBuf],
+    ) -> Self {
+        let report = ReadReport::default();
+        let lines = LineCheck::default();
+        let rules = config.text_rules();
+        let filter = DocumentFilter::new(config);
+        let open = OpenDocument::default();
+        let file = 0;
+        let file_tokens = 0;
+        let has_line = false;
+        Self { documents, report, unknown, rules, files, lines, file, file_tokens, has_line, filter, open }
+    }
+
+    pub(super) fn add(&mut self, block: TokenizedBlock) -> Result<()> {
+        self.report.invalid_utf8_lines += block.lines.bad;
+        self.report.null_rows += block.lines.null_rows;
+        self.file = block.file;
+        let path = &self.files[block.file];
+        let mut remarks = self.lines.add_block(block.lines, path, block.ends_file, self.rules.bad_lines)?;
+        self.file_tokens += block.ids.len();
+        if block.ends_file {
+            // A file may contain only characters that yield no token.
+            if remarks.is_without(Remark::NoText) {
+                remarks.add_count(Remark::NoText, path, u64::from(self.file_tokens == 0));
+            }
+            self.file_tokens = 0;
+        }
+        self.report.remarks.add(remarks);
+        let mut ids = block.ids.as_slice();
+        for event in block.events {
+            match event {
+                Event::Sentence { tokens, piece } => {
+                    self.cut_long_document(u64::from(tokens))?;
+                    let (sentence, rest) = ids.split_at(tokens as usize);
+                    match self.filter {
+                        Some(_) => self.open.push(sentence, piece),
+                        None => self.push_sentence(sentence, piece)?,
+                    }
+                    (self.has_line, ids) = (true, rest);
+                }
+                Event::Text(text) => self.open.push_text(text),
+                Event::Nothing => self.has_line = true,
+                Event::Break => self.close(false)?,
+            }
+        }
+        // In the 2018 script, the end of a file does not end a document.
+        if block.ends_file && !self.rules.reading.reference {
+            self.close(false)?;
+        }
+        Ok(())
+    }
+
+    /// Appends a sentence to the open document of the data set.
+    fn push_sentence(&mut self, ids: &[u32], piece: Piece) -> Result<()> {
+        self.report.unknown_tokens += ids.iter().filter(|&id| self.unknown.contains(id)).count() as u64;
+        self.report.cut_sentences += u64::from(piece.is_cut);
+        self.report.long_sentence_tokens += if piece.is_long { ids.len() as u64 } else { 0 };
+        self.documents.push_sentence(ids)
+    }
+
+    /// Ends a document before its next sentence if it would exceed the size of a bucket: buckets are held in memory.
+    fn cut_long_document(&mut self, tokens: u64) -> Result<()> {
+        let open = self.documents.open_tokens() + self.open.ids.len() as u64;
+        if self.rules.reading.reference || open + tokens <= BUCKET_TOKENS {
+            return Ok(());
+        }
+        if self.report.first_long_document.is_none() {
+            self.report.first_long_document = Some(recorded_file_name(&self.files[self.file]));
+        }
+        self.report.long_documents += 1;
+        self.close(true)?;
+        self.has_line = true;
+        Ok(())
+    }
+
+    /// Ends the open document; `continues` is whether the rest of it follows as a further document.
+    pub(super) fn close(&mut self, continues: bool) -> Result<()> {
+        if let Some(filter) = self.filter
+            && !self.open.sentences.is_empty()
+        {
+            let open = std::mem::take(&mut self.open);
+            if open.is_wanted(filter) {
+                let mut ids = open.ids.as_slice();
+                for &(tokens, piece) in &open.sentences {
+                    let (sentence, rest) = ids.split_at(tokens as usize);
+                    self.push_sentence(sentence, piece)?;
+                    ids = rest;
+                }
+            } else {
+                self.has_line = false;
+                self.report.left_out_documents += u64::from(!continues);
+                self.report.left_out_sentences += open.sentences.len() as u64;
+            }
+            self.open = open;
+        }
+        self.open.clear(continues);
+        match self.documents.close_document()? {
+            0 => self.report.empty_documents += u64::from(self.has_line),
+            1 => self.report.one_sentence_documents += 1,
+            _ => {}
+        }
+        self.has_line = false;
+        Ok(())
+    }
+
+    pub(super) fn finish(mut self) -> Result<(DocumentsBuilder, ReadReport)> {
+        self.close(false)?;
+        Ok((self.documents, self.report))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lengths(ids: &[u32], max_tokens: usize) -> Vec<usize> {
+        // Odd ids continue the previous word.
+        piece_lengths(ids, max_tokens, |id| id % 2 == 0).collect()
+    }
+
+    #[test]
+    fn a_sentence_that_fits_stays_whole() {
+        assert_eq!(lengths(&[2; 125], 125), [125]);
+        assert_eq!(lengths(&[2], 125), [1]);
+    }
+
+    #[test]
+    fn pieces_are_even_and_end_with_words() {
+        assert_eq!(lengths(&[2; 126], 125), [25, 25, 25, 25, 26]);
+        assert_eq!(lengths(&[2, 3].repeat(8), 12), [2, 2, 4, 2, 2, 4]);
+        // Words longer than a piece are cut.
+        assert_eq!(lengths(&[3; 13], 12), [2, 3, 2, 3, 3]);
+    }
+
+    #[test]
+    fn nothing_is_lost_and_no_piece_is_empty() {
+        let ids: Vec<u32> = (0..997).map(|n| n * n % 7).collect();
+        for max_tokens in 1..300 {
+            for tokens in [1, 2, 3, 50, 299, 300, 301, 997] {
+                let lengths = lengths(&ids[..tokens], max_tokens);
+                assert_eq!(lengths.iter().sum::<usize>(), tokens);
+                assert!(
+                    lengths.iter().all(|&length| (1..=max_tokens).contains(&length)),
+                    "{max_tokens}: {lengths:?}"
+                );
+            }
+        }
+    }
 }

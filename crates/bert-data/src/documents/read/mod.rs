@@ -5,8 +5,6 @@
 //! statistics of the input. Ports the reading part of the reference's `create_training_instances`.
 
 mod block;
-mod joiner;
-mod long_sentence;
 mod open_document;
 
 use std::path::PathBuf;
@@ -25,8 +23,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::language::{has_sentence_rules, language_code};
 use crate::config::{BuildConfig, RandomMode};
+use crate::documents::read::block::Joiner;
 use crate::documents::read::block::tokenize_block;
-use crate::documents::read::joiner::Joiner;
 use crate::documents::read::open_document::TextHash;
 use crate::documents::read_report::ReadReport;
 use crate::documents::{Documents, DocumentsBuilder};
