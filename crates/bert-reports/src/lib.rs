@@ -49,7 +49,7 @@ pub use export::uses::{FolderUse, FolderUses, folder_uses};
 #[doc(hidden)]
 pub use export::{check_export_folder, transplant_encoder};
 #[doc(hidden)]
-pub use live::{LiveFigure, LiveRun, LiveState, LiveStatus, page::live_page};
+pub use live::{LiveFigure, LiveRun, LiveState, LiveStatus, status::live_page};
 #[doc(hidden)]
 pub use protobuf::Message;
 #[doc(hidden)]

@@ -2,12 +2,14 @@
 //!
 //! A write returns the size and the digest of the file. If a write fails, the old file stays unchanged.
 
-use std::io::{self, BufWriter, Write};
+use std::io;
+use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
 use crate::error::{Error, Result};
+use crate::objects::url::shown;
 use crate::system::{Disk, Durable, FileSystem, folder_of};
 
 /// Size and digest of a finished file.
@@ -185,6 +187,19 @@ pub fn is_temporary(name: &str) -> bool {
     })
 }
 
+/// Checks that files can be created in a folder, or in the nearest existing folder above it. Nothing is left on disk.
+///
+/// # Errors
+/// Fails when no file can be created there; the error names the folder.
+pub fn check_writable(files: &dyn FileSystem, folder: &Path) -> Result<()> {
+    let mut nearest = folder;
+    while files.metadata(nearest).is_err() && nearest != folder_of(nearest) {
+        nearest = folder_of(nearest);
+    }
+    let probe = AtomicFile::create(files, &nearest.join("writable"));
+    probe.map(drop).map_err(|error| error.with_text(format!("cannot write to {}", shown(folder))))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -241,5 +256,19 @@ mod tests {
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "[\n  1,\n  2\n]\n");
         assert_eq!(written.blake3, digest_file(&path).unwrap());
         assert_eq!(digest_file(&folder.path().join("b")).unwrap_err().exit_code(), 1);
+    }
+
+    #[test]
+    fn nearest_existing_folder_must_be_writable() {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["", "new", "new/deep/deeper"] {
+            check_writable(&Disk, &folder.path().join(name)).unwrap();
+        }
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+        std::fs::write(folder.path().join("file"), "").unwrap();
+        let below = folder.path().join("file/out");
+        let error = check_writable(&Disk, &below).unwrap_err().to_string();
+        assert!(error.contains(&format!("write to {}", below.display())), "{error}");
+        check_writable(&Disk, Path::new("relative/new")).unwrap();
     }
 }

@@ -45,7 +45,6 @@ mod staged;
 mod suggestion;
 mod system;
 mod visible;
-mod writable;
 
 pub use atomic::{AtomicFile, FileDigest, write_atomic};
 pub use error::{Class, Error, Result};
@@ -57,6 +56,8 @@ pub use staged::{OutputLock, StagedFolder};
 pub use system::{Disk, Durable, FileSystem};
 
 // The other crates of the workspace use these items, which may change in any version.
+#[doc(hidden)]
+pub use atomic::check_writable;
 #[doc(hidden)]
 pub use atomic::{is_temporary, write_json_atomic};
 #[doc(hidden)]
@@ -79,5 +80,3 @@ pub use suggestion::did_you_mean;
 pub use system::free_space;
 #[doc(hidden)]
 pub use visible::visible;
-#[doc(hidden)]
-pub use writable::check_writable;

@@ -48,7 +48,7 @@ pub use layers::{
     positions::causal_bias,
 };
 #[doc(hidden)]
-pub use model::{initialization::initialize, step_scores::StepScores};
+pub use model::{beam_search::StepScores, initialization::initialize};
 #[doc(hidden)]
 pub use text::{
     parallel::{ParallelArgs, check_lines},

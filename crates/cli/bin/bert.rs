@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use bert::commands;
 use bert::options::version::COMMIT;
 use bert::process::exit;
-use bert::process::huge_pages::allow_huge_pages;
+use bert::process::threads::allow_huge_pages;
 use bert::storage::set_commit;
 use bert_allocator::ExitOnOom;
 use mimalloc::MiMalloc;

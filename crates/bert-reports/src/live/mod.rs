@@ -2,7 +2,6 @@
 //! taken.
 
 mod finetuning;
-pub(crate) mod page;
 mod pretraining;
 pub(crate) mod status;
 

@@ -10,7 +10,6 @@
 //!    so that a half-removed folder is never taken for a complete one.
 
 mod lock;
-mod lock_state;
 
 use std::fs::{File, TryLockError};
 use std::io::{self, ErrorKind, Write};
@@ -149,7 +148,7 @@ impl<'a> StagedFolder<'a> {
     /// lock on Linux, so it cannot disturb a process that starts.
     #[must_use]
     pub fn is_in_use(&self) -> bool {
-        lock_state::is_held(&self.path_of(LOCK))
+        lock::is_held(&self.path_of(LOCK))
     }
 
     /// Removes temporary files of [`AtomicFile`] left by a killed process. The caller must hold the folder's lock,

@@ -2,5 +2,4 @@
 
 pub(crate) mod beam_search;
 pub(crate) mod initialization;
-pub(crate) mod step_scores;
 pub(crate) mod transformer;

@@ -6,23 +6,23 @@ mod estimate;
 mod forgetting;
 mod held_out_text;
 mod masking;
-mod page;
 mod plan;
 mod probe;
 mod scored;
 mod table;
 mod train;
 
-use bert_storage::write_json_atomic;
+use bert_pages::{Head, chart_page};
+use bert_storage::{commit, write_json_atomic};
 use bert_tasks::Task;
+use maud::{Markup, html};
 use serde::Serialize;
 
 pub use crate::commands::experiment::args::Args;
 use crate::commands::experiment::definition::Experiment;
-use crate::commands::experiment::page::page;
 use crate::commands::experiment::table::{Report, Results};
 use crate::output::files::write_own_file;
-use crate::output::progress::print_note;
+use crate::output::progress::{duration, print_note};
 use crate::output::table::{Column, Table, Tabular, as_table, print_table};
 use crate::process::signals::stop_on_signals;
 
@@ -103,4 +103,22 @@ impl Tabular for List {
             ..Table::default()
         }
     }
+}
+
+/// Renders the page.
+fn page(results: &Results, body: &Markup) -> String {
+    let estimate = results.estimated_seconds.map(|seconds| format!(", estimated {}", duration(seconds)));
+    let started = humantime::format_rfc3339_seconds(std::time::SystemTime::now()).to_string();
+    let about = [
+        format!("Experiment {}", results.experiment),
+        results.checkpoints.join(", "),
+        started.replace('T', " ").replace('Z', " UTC"),
+        format!("{}{}", duration(results.seconds), estimate.unwrap_or_default()),
+        format!("commit {}", commit().get(..7).unwrap_or(commit())),
+    ];
+    let page = html! {
+        (results.table().section(body))
+        details { summary { "About this experiment" } p { (results.about) } }
+    };
+    chart_page(&Head { title: &results.title, about: &about }, &page)
 }
