@@ -8,7 +8,7 @@
 use std::process::Command;
 use std::time::Instant;
 
-use bert::process::huge_pages::allow_huge_pages;
+use bert::process::threads::allow_huge_pages;
 use bert_inference::{DeviceName, KernelChoice, PrecisionChoice};
 use bert_model::{BertConfig, Preset};
 

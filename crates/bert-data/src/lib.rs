@@ -196,7 +196,7 @@ pub use config::{
     language::languages,
 };
 #[doc(hidden)]
-pub use dataset::{CACHE_BYTES, row_masker::masked};
+pub use dataset::CACHE_BYTES;
 #[doc(hidden)]
 pub use documents::{Bucket, casing::casing_warning};
 #[doc(hidden)]

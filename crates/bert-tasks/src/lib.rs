@@ -55,8 +55,6 @@ pub use crate::task::{TableDescription, TableTask, Task};
 
 // The other crates of the workspace use these items, which may change in any version.
 #[doc(hidden)]
-pub use crate::decode::prediction_files::as_written;
-#[doc(hidden)]
 pub use crate::decode::{answer_spans, entities};
 #[doc(hidden)]
 pub use crate::encode::windows;

@@ -48,8 +48,8 @@ use crate::documents::Counts;
 use crate::documents::selection::{check_held_out, with_limit};
 use crate::error::{Error, Result, finished_data_set};
 use crate::shard::documents::document_format;
-use crate::shard::record_batch::RowColumns;
 use crate::shard::writer::Footer;
+use crate::shard::writer::RowColumns;
 use crate::shard::writer::{RowEncoder, ShardFormat};
 
 /// The result of a build.

@@ -5,7 +5,6 @@
 //! all 1 or wrong counts.
 
 use bert_text::{DumpPages, InputEntry};
-use bert_tokenization::TokenId;
 use serde::{Deserialize, Serialize};
 
 use crate::config::derived::warn_of_cap;
@@ -15,8 +14,8 @@ use crate::dataset::invariants::check_invariant;
 use crate::documents::Counts;
 use crate::documents::read_report::ReadReport;
 use crate::error::Result;
+use crate::instance::coverage::Counters;
 use crate::instance::coverage::Uncovered;
-use crate::instance::pairs::Instance;
 
 /// Fraction of uncovered tokens from which the report warns if there are several passes.
 pub(super) const MAX_UNCOVERED: f64 = 0.01;
@@ -32,68 +31,6 @@ pub(super) struct TextKinds {
     pub(super) split: bool,
     /// Whether all documents are rows, so that blank lines do not matter.
     pub(super) rows: bool,
-}
-
-/// Sums over instances. Addition is commutative, so the sums do not depend on the number of threads.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Counters {
-    instances: u64,
-    tokens: u64,
-    random_next: u64,
-    masked: u64,
-    mask_tokens: u64,
-    #[serde(rename = "kept")]
-    unchanged: u64,
-    /// Number of text tokens in an instance of their own document; random next sentences are not counted.
-    #[serde(rename = "shown")]
-    pub(crate) own_tokens: u64,
-    lengths: Vec<u64>,
-}
-
-impl Counters {
-    pub(crate) fn new(max_seq_length: usize) -> Self {
-        Self { lengths: vec![0; max_seq_length + 1], ..Self::default() }
-    }
-
-    pub(crate) fn count(&mut self, row: &Instance, mask: TokenId) {
-        self.instances += 1;
-        self.tokens += row.tokens.len() as u64;
-        self.lengths[row.tokens.len()] += 1;
-        self.random_next += u64::from(row.is_random_next);
-        self.masked += row.masked_lm_positions.len() as u64;
-        for (&position, &original) in row.masked_lm_positions.iter().zip(&row.masked_lm_ids) {
-            let token = row.tokens[position as usize];
-            self.mask_tokens += u64::from(token == mask);
-            self.unchanged += u64::from(token != mask && token == original);
-        }
-    }
-
-    /// Adds with saturation: only a forged receipt can overflow.
-    pub(crate) fn add(&mut self, other: &Self) {
-        let add = |sum: &mut u64, more: u64| *sum = sum.saturating_add(more);
-        add(&mut self.instances, other.instances);
-        add(&mut self.tokens, other.tokens);
-        add(&mut self.random_next, other.random_next);
-        add(&mut self.masked, other.masked);
-        add(&mut self.mask_tokens, other.mask_tokens);
-        add(&mut self.unchanged, other.unchanged);
-        add(&mut self.own_tokens, other.own_tokens);
-        self.lengths.iter_mut().zip(&other.lengths).for_each(|(sum, more)| add(sum, *more));
-    }
-
-    /// Returns whether these counts agree with each other and with the maximum length.
-    pub(crate) fn is_consistent(&self, max_seq_length: usize) -> bool {
-        let weighted = |(length, count): (u128, &u64)| length * u128::from(*count);
-        let instances: u128 = self.lengths.iter().map(|&count| u128::from(count)).sum();
-        let tokens: u128 = (0..).zip(&self.lengths).map(weighted).sum();
-        self.lengths.len().checked_sub(1) == Some(max_seq_length)
-            && (instances, tokens) == (self.instances.into(), self.tokens.into())
-            && self.random_next <= self.instances
-            && self.masked <= self.tokens
-            && self.mask_tokens.saturating_add(self.unchanged) <= self.masked
-            && self.own_tokens <= self.tokens
-    }
 }
 
 /// One range of the length histogram.

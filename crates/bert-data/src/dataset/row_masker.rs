@@ -61,14 +61,6 @@ impl RowMasker {
     }
 }
 
-/// Returns the masked row, or the unchanged row if there is no masker.
-pub fn masked<'a>(masker: &'a mut Option<RowMasker>, row: Row<'a>, epoch: u64, instance: u64) -> Row<'a> {
-    match masker {
-        Some(masker) => masker.mask(row, epoch, instance),
-        None => row,
-    }
-}
-
 /// Generates instances from stored documents with the rules of a data set.
 #[derive(Clone, Debug)]
 pub struct DocumentPasses {

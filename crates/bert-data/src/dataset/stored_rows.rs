@@ -8,7 +8,7 @@ use crate::config::Layout;
 use crate::dataset::DataSet;
 use crate::dataset::document_groups::DocumentGroups;
 use crate::dataset::manifest::Manifest;
-use crate::dataset::row_masker::{DocumentPasses, RowMasker, masked};
+use crate::dataset::row_masker::{DocumentPasses, RowMasker};
 use crate::error::{Error, Result};
 use crate::shard::file::ShardFile;
 use crate::shard::row::{Row, ShardRows};
@@ -73,7 +73,11 @@ impl StoredRows {
     pub fn row(&mut self, index: u64) -> Result<Row<'_>> {
         let offset = self.seek(index)?;
         let block = self.block.as_ref().expect("seek loads a block");
-        Ok(masked(&mut self.masks, block.rows.row(offset), 0, index))
+        let row = block.rows.row(offset);
+        Ok(match &mut self.masks {
+            Some(masks) => masks.mask(row, 0, index),
+            None => row,
+        })
     }
 
     /// Returns a row as stored: with masks only if they are stored.

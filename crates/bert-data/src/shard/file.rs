@@ -8,6 +8,8 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use arrow_array::RecordBatch;
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Int8Type, Int32Type};
 use arrow_schema::{DataType, Schema};
 use bert_storage::open_file;
 use bert_text::{Batches, ParquetFile};
@@ -16,11 +18,10 @@ use parquet::arrow::arrow_reader::{
 };
 
 use crate::config::Columns;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, null_in};
 use crate::shard::hf_columns::append_hf;
-use crate::shard::record_batch::append_reference;
-use crate::shard::row::ShardRows;
-use crate::shard::schema::{BATCH, HF_COLUMNS, row_schema};
+use crate::shard::row::{Row, ShardRows, check_row};
+use crate::shard::schema::{BATCH, COLUMNS, HF_COLUMNS, ListColumn, first_null, marks_of, row_schema};
 
 /// Reads a whole shard of any folder, with the columns of either kind, and checks its columns and rows.
 ///
@@ -155,4 +156,32 @@ impl ShardFile {
         let row = self.rows_of(group).start.saturating_add(row);
         Error::data(format!("row {row}: {problem}")).at(&self.path)
     }
+}
+
+/// Appends the rows of a batch with the reference's columns; the number of a row with a problem is counted from the
+/// first of `rows`.
+pub(crate) fn append_reference(batch: &RecordBatch, rows: &mut ShardRows) -> Result<(), (u64, Error)> {
+    let first = rows.len() as u64;
+    let wrong = |(row, problem): (usize, Error)| (first + row as u64, problem);
+    if let Some((row, name)) = first_null(batch, &COLUMNS) {
+        return Err(wrong((row, null_in(name))));
+    }
+    let marks = marks_of(batch, COLUMNS.len()).map_err(wrong)?;
+    let input_ids = ListColumn::of::<Int32Type>(batch, 0);
+    let segments = ListColumn::of::<Int8Type>(batch, 1);
+    let [positions, ids] = [2, 3].map(|at| ListColumn::of::<Int32Type>(batch, at));
+    let labels = batch.column(4).as_primitive::<Int8Type>();
+    for index in 0..batch.num_rows() {
+        let row = Row {
+            input_ids: input_ids.row(index),
+            segment_ids: segments.row(index),
+            masked_lm_positions: positions.row(index),
+            masked_lm_ids: ids.row(index),
+            next_sentence_label: labels.value(index),
+            continues_word: marks.get(input_ids.range(index)).unwrap_or_default(),
+        };
+        check_row(row).map_err(|problem| wrong((index, problem)))?;
+        rows.push(row);
+    }
+    Ok(())
 }

@@ -3,7 +3,6 @@
 pub(crate) mod documents;
 pub(crate) mod file;
 pub(crate) mod hf_columns;
-pub(crate) mod record_batch;
 pub(crate) mod row;
 pub(crate) mod schema;
 pub(crate) mod writer;

@@ -7,8 +7,9 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use arrow_array::RecordBatch;
-use arrow_schema::SchemaRef;
+use arrow_array::{BooleanArray, Int8Array, RecordBatch};
+use arrow_schema::{ArrowError, SchemaRef};
+use bert_tokenization::{IdSpace, TokenId};
 use parquet::arrow::ArrowSchemaConverter;
 use parquet::arrow::arrow_writer::{
     ArrowColumnChunk, ArrowColumnWriter, ArrowRowGroupWriterFactory, compute_leaves,
@@ -24,9 +25,9 @@ use crate::config::resolved::ResolvedConfig;
 use crate::documents::id_width::{Tally, Width};
 use crate::error::{Error, Result};
 use crate::instance::pairs::Instance;
-use crate::shard::record_batch::RowColumns;
+use crate::shard::hf_columns::hf_batch;
 use crate::shard::row::{PackedRow, ShardRows};
-use crate::shard::schema::BATCH;
+use crate::shard::schema::{BATCH, hf_schema, int32, list_array, schema, with_marks};
 
 /// Size of a page in bytes: small pages keep the writer's buffers small at little cost in file size.
 const PAGE: usize = 1 << 17;
@@ -300,3 +301,54 @@ pub const FORMAT_VERSION: u32 = 4;
 /// rule for pairs or masks), or by which a work folder changes. A build continues only with the version that it was
 /// started with. 2: sentences longer than an instance are used in pieces. 3: rows are generated bucket by bucket.
 pub const STREAMS_VERSION: u32 = 3;
+
+/// The columns in which rows are stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RowColumns {
+    /// The columns of the reference, and word marks if the ids have them.
+    Reference(IdSpace),
+    /// The columns of `transformers`, padded to a length with an id.
+    Hf { length: usize, pad: TokenId },
+}
+
+impl RowColumns {
+    /// Returns the schema of the shards.
+    pub(crate) fn schema(self) -> SchemaRef {
+        match self {
+            Self::Reference(ids) => with_marks(schema(), ids.word_marks),
+            Self::Hf { .. } => hf_schema(),
+        }
+    }
+
+    /// Returns the id space of the stored rows.
+    pub(crate) fn ids(self) -> IdSpace {
+        match self {
+            Self::Reference(ids) => ids,
+            Self::Hf { .. } => IdSpace::default(),
+        }
+    }
+
+    /// Returns rows as a batch.
+    pub(crate) fn batch(self, rows: &ShardRows) -> Result<RecordBatch, ArrowError> {
+        if let Self::Hf { length, pad } = self {
+            return hf_batch(rows.iter(), rows.len(), length, pad);
+        }
+        let segments = Arc::new(Int8Array::from(rows.segment_ids.clone()));
+        let mut columns = vec![
+            list_array(int32(&rows.input_ids), lengths(&rows.token_ends))?,
+            list_array(segments, lengths(&rows.token_ends))?,
+            list_array(int32(&rows.masked_lm_positions), lengths(&rows.mask_ends))?,
+            list_array(int32(&rows.masked_lm_ids), lengths(&rows.mask_ends))?,
+            Arc::new(Int8Array::from(rows.next_sentence_labels.clone())),
+        ];
+        if rows.has_marks() {
+            let marks = Arc::new(BooleanArray::from(rows.continues_word.clone()));
+            columns.push(list_array(marks, lengths(&rows.token_ends))?);
+        }
+        RecordBatch::try_new(self.schema(), columns)
+    }
+}
+
+fn lengths(ends: &[u64]) -> impl Iterator<Item = usize> {
+    ends.iter().scan(0, |start, &end| Some((end - std::mem::replace(start, end)) as usize))
+}

@@ -12,9 +12,9 @@ use bert_model::{BertConfig, Mode, classification_loss, regression_loss};
 use bert_storage::digest_bytes;
 use bert_task_files::read_examples;
 use bert_tasks::{
-    Calibration, Example, Kind, Label, Scores, SeedRun, SeedSummary, Task, as_written, calibration,
-    confusion, constant_baseline, is_degenerate, labels_of, score, write_errors, write_labels,
-    write_predictions, write_probabilities,
+    Calibration, Example, Kind, Label, Scores, SeedRun, SeedSummary, Task, calibration, confusion,
+    constant_baseline, is_degenerate, labels_of, score, write_errors, write_labels, write_predictions,
+    write_probabilities,
 };
 use bert_training::Error;
 use burn::tensor::{Device, Tensor};
@@ -227,7 +227,7 @@ impl<M: AdapterSupport> FinetuneTask for Classification<'_, M> {
         let model = self.with_original_scale(model);
         let device = self.setup().checkpoint.inference_device();
         let outputs = predict(&model, &set.features, self.kind(), &device, stop)?;
-        let labels = decide(&outputs, self.kind()).into_iter().map(|label| as_written(self.task(), label));
+        let labels = decide(&outputs, self.kind()).into_iter().map(|label| self.task().as_written(label));
         Ok(LabelAnswers { labels: labels.collect(), outputs })
     }
 

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use bert_finetuning::{DEV_LABELS, FinetuneReport};
 use bert_inference::json_file::exists;
 use bert_storage::read_limited;
-use bert_tasks::{Kind, Label, Task, as_written};
+use bert_tasks::{Kind, Label, Task};
 use bert_training::{Error, damaged};
 
 /// Maximum file size.
@@ -111,7 +111,7 @@ impl Files {
         let lines = self.lines(&file, header)?.into_iter();
         let answers = lines.map(|(line, text)| {
             let answer = self.label(&file, line, answer(&text))?;
-            Ok::<_, Error>(as_written(&self.task, answer))
+            Ok::<_, Error>(self.task.as_written(answer))
         });
         let answers = answers.collect::<Result<Vec<_>, _>>()?;
         self.check_count(&file, answers.len())?;

@@ -77,24 +77,6 @@ fn still_has_its_name(_: &File, _: &Path) -> bool {
     true
 }
 
-#[cfg(all(test, unix))]
-mod tests {
-    use super::*;
-    use crate::system::Disk;
-
-    #[test]
-    fn a_lock_on_a_removed_file_is_detected() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join(LOCK);
-        let file = Disk.open_lock(&path).unwrap();
-        assert!(still_has_its_name(&file, &path));
-        std::fs::remove_file(&path).unwrap();
-        assert!(!still_has_its_name(&file, &path));
-        let _other = Disk.open_lock(&path).unwrap();
-        assert!(!still_has_its_name(&file, &path));
-    }
-}
-
 /// Returns whether a process holds a lock on the file; false if the file does not exist or cannot be examined. On Linux
 /// this finds processes of the same machine only, and in a container only processes of this container.
 pub(super) fn is_held(lock_file: &Path) -> bool {
@@ -139,6 +121,21 @@ mod imp {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[cfg(unix)]
+    #[test]
+    fn a_lock_on_a_removed_file_is_detected() {
+        use crate::system::Disk;
+
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(LOCK);
+        let file = Disk.open_lock(&path).unwrap();
+        assert!(still_has_its_name(&file, &path));
+        std::fs::remove_file(&path).unwrap();
+        assert!(!still_has_its_name(&file, &path));
+        let _other = Disk.open_lock(&path).unwrap();
+        assert!(!still_has_its_name(&file, &path));
+    }
 
     #[test]
     fn held_lock_is_seen_until_it_is_released() {

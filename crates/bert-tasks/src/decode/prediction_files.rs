@@ -140,27 +140,13 @@ fn without_tabs(text: &str) -> Cow<'_, str> {
     if text.contains(['\t', '\n', '\r']) { text.replace(['\t', '\n', '\r'], " ").into() } else { text.into() }
 }
 
-/// Returns a prediction with the value that files of predictions have, on which it is scored: a class, or a score clipped to
-/// the range of the task, with three decimals where GLUE's server reads it.
-pub fn as_written(task: &Task, prediction: Label) -> Label {
-    match (task.spec().kind, prediction) {
-        (Kind::Regression { min, max }, Label::Score(score)) => {
-            let clipped = score.clamp(min, max);
-            let is_rounded = !task.spec().submissions.is_empty();
-            let rounded = if is_rounded { format!("{clipped:.3}").parse().ok() } else { None };
-            Label::Score(rounded.unwrap_or(clipped))
-        }
-        _ => prediction,
-    }
-}
-
 /// Returns a prediction as written to a file.
 fn written_label(task: &Task, prediction: Label) -> String {
     match (task.spec().kind, prediction) {
         (Kind::Classification, Label::Class(class)) => {
             without_tabs(task.labels().nth(class).expect("a class of the task")).into_owned()
         }
-        (Kind::Regression { .. }, Label::Score(_)) => match as_written(task, prediction) {
+        (Kind::Regression { .. }, Label::Score(_)) => match task.as_written(prediction) {
             Label::Score(score) if !task.spec().submissions.is_empty() => format!("{score:.3}"),
             Label::Score(score) => score.to_string(),
             Label::Class(_) => unreachable!("a score stays a score"),

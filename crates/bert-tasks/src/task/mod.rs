@@ -14,6 +14,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize, Serializer};
 
+use crate::task::example::Label;
 use crate::task::spec::{Columns, Kind, TaskSpec};
 
 /// A task with published data and an official metric, or a custom table.
@@ -97,6 +98,20 @@ impl Task {
     /// Fails when the serializer fails.
     pub fn serialize_name<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(self.spec().name)
+    }
+
+    /// Returns a prediction with the value that files of predictions have, on which it is scored: a class, or a score
+    /// clipped to the range of the task, with three decimals where GLUE's server reads it.
+    pub fn as_written(&self, prediction: Label) -> Label {
+        match (self.spec().kind, prediction) {
+            (Kind::Regression { min, max }, Label::Score(score)) => {
+                let clipped = score.clamp(min, max);
+                let is_rounded = !self.spec().submissions.is_empty();
+                let rounded = if is_rounded { format!("{clipped:.3}").parse().ok() } else { None };
+                Label::Score(rounded.unwrap_or(clipped))
+            }
+            _ => prediction,
+        }
     }
 
     /// Returns the task's specification.

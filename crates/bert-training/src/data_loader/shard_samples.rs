@@ -14,7 +14,7 @@
 //! instances without masks; instance number `instance` (counted over the shards in stored order) is masked in epoch
 //! `epoch` by draws keyed by (seed, epoch, instance). The sentence pairs come from the data builder.
 
-use bert_data::{DataSet, Row, RowMasker, ShardFile, ShardRows, masked};
+use bert_data::{DataSet, Row, RowMasker, ShardFile, ShardRows};
 use bert_random::{Domain, Random, Stream};
 
 use crate::data_loader::length_buckets::LengthBuckets;
@@ -95,7 +95,11 @@ impl ShardSamples {
         let (block, at) = open.load(&self.data, self.seed, (at, index), self.buckets.as_ref())?;
         let row = block.order[at] as usize;
         let instance = self.first_rows[shard] + block.stored[row];
-        Ok(masked(&mut self.masks, block.rows.row(row), epoch, instance))
+        let row = block.rows.row(row);
+        Ok(match &mut self.masks {
+            Some(masks) => masks.mask(row, epoch, instance),
+            None => row,
+        })
     }
 
     /// Opens a shard, with the order of its row groups in an epoch.

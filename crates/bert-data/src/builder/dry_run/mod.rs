@@ -18,13 +18,14 @@ use crate::builder::plan::{Plan, PlanFigures};
 use crate::builder::prepare::Tuning;
 use crate::builder::prepare::{PreparedBuild, prepare};
 use crate::config::{BuildConfig, Layout, RandomMode};
-use crate::dataset::report::{Counters, DataReport};
+use crate::dataset::report::DataReport;
 use crate::documents::casing;
 use crate::documents::read::TextReader;
 use crate::documents::read_report::ReadReport;
 use crate::documents::selection::{check_held_out, with_limit};
 use crate::documents::{Counts, Documents, DocumentsBuilder};
 use crate::error::Result;
+use crate::instance::coverage::Counters;
 use crate::instance::coverage::Uncovered;
 
 /// The estimated size of a data set and the cost of its build.

@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::dataset::invariants::BuildTally;
 use crate::dataset::manifest::ShardEntry;
-use crate::dataset::report::Counters;
 use crate::documents::id_width::Tally;
+use crate::instance::coverage::Counters;
 use crate::instance::coverage::{Coverage, CoveredRanges, Uncovered};
 
 /// The counts from building the instances of some documents.
