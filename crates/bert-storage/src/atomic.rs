@@ -1,6 +1,8 @@
 //! Atomic file writes: a file appears complete under its name, or not at all.
 //!
 //! A write returns the size and the digest of the file. If a write fails, the old file stays unchanged.
+//!
+//! Checks that an output can be written, before the work for it begins.
 
 use std::io;
 use std::io::{BufWriter, Write};

@@ -1,4 +1,6 @@
 //! Opens the files of tasks and reads their lines, in bounded memory.
+//!
+//! Recognizes the marks by which other programs write a missing label.
 
 use std::fs;
 use std::fs::File;

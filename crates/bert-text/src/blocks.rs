@@ -1,4 +1,6 @@
 //! Reads a file as blocks of whole lines, decompressed, in bounded memory.
+//!
+//! Collects the rows of a file in blocks: rows of a table, or articles of a wiki.
 
 use std::io::{self, BufRead};
 use std::path::{Path, PathBuf};

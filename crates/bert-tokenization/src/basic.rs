@@ -1,4 +1,11 @@
 //! The reference's `BasicTokenizer`: cleans text, splits it into words, and normalizes them.
+//!
+//! [`TokenizerSettings`]: how text is normalized before it is split into word pieces.
+//!
+//! The names follow `tokenizer_config.json`. Data sets, vocabularies, training and inference share one struct, so that
+//! all of them normalize text in the same way.
+//!
+//! Python's character classes `str.isspace` and `str.isalnum`, where Rust's differ.
 
 use std::borrow::Cow;
 use std::fmt;

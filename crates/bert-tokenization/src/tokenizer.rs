@@ -1,4 +1,6 @@
 //! The [`Tokenizer`], which converts lines of text to ids.
+//!
+//! The [`Encoder`]: a tokenizer with a cache of words.
 
 use std::cmp::Reverse;
 use std::ops::Range;

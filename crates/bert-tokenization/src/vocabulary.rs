@@ -4,6 +4,13 @@
 //! reference's `tokenization.py`. A blank line takes an id that no text uses (the published Chinese vocabulary has
 //! one); several blank lines are accepted. The reference lets a later duplicate overwrite an earlier token; here a
 //! duplicate is rejected.
+//!
+//! Marks token ids that continue a word, for `--segmenter chinese`.
+//!
+//! With a segmenter, a token can continue the word before it without being a `##` piece. Between reading and masking,
+//! its id is marked: the vocabulary size is added to the plain id. So a marked id can be stored like any id, in two
+//! bytes if twice the vocabulary size fits into two bytes. After masking and in files the ids are plain again. Files
+//! with unmasked tokens store the marks in a separate column.
 
 use std::path::Path;
 

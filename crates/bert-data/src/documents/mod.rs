@@ -4,6 +4,12 @@
 //! packed: two bytes per id if the vocabulary is small enough, as in the token store of a build
 //! (`builder::token_store`). A [`DocumentsBuilder`] collects documents in memory or writes them to the store. The
 //! reference uses lists of lists of strings.
+//!
+//! A bucket: some documents of the text in memory, from which instances are made.
+//!
+//! The documents are in text order, with their numbers, regardless of where they were read from. A random next sentence
+//! comes from the same bucket, and the number of a document selects its random stream. Buckets with the same documents
+//! therefore yield the same instances.
 
 mod abbreviations;
 pub(crate) mod casing;

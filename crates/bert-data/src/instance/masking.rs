@@ -12,6 +12,12 @@
 //! decision is made for a whole span. As in `_masking_ngrams` of tensorflow/models (after ALBERT), spans that overlap a
 //! chosen span or would exceed the budget are skipped. So the whole budget is used whenever the remaining words allow
 //! it.
+//!
+//! Generates instances in keyed mode, as a pure function of seed, pass and document.
+//!
+//! Each (pass, document) has its own stream for pairs, and each (pass, document, instance) its own stream for masks. So
+//! a document's instances can be generated on any thread or machine, and one instance can be masked without the others.
+//! The reference has one serial generator.
 
 use bert_random::{Domain, Random, Stream};
 use bert_tokenization::{IdSpace, TokenId, Vocabulary, is_special_token};

@@ -2,6 +2,19 @@
 //!
 //! Any thread can encode row groups (`GroupEncoder`); a `ShardWriter` writes them in order. `RowEncoder` encodes rows
 //! of instances. `builder::plan` assigns rows to shards. The reference writes padded TFRecords round-robin.
+//!
+//! The entries in a shard's Parquet footer, which identify the shard without its manifest.
+//!
+//! | key | value |
+//! |---|---|
+//! | `bert.format_version` | the [`FORMAT_VERSION`] of the data set |
+//! | `bert.config` | the digest of its options ([`ResolvedConfig::digest`]) |
+//! | `bert.vocabulary` | the BLAKE3 digest of its vocabulary |
+//! | `bert.random_seed` | its seed |
+//! | `bert.shard` | which shard it is, as in its name: `0 of 16` to `15 of 16` |
+//!
+//! None of this depends on paths or the machine. Readers of this workspace use the manifest instead, whose digests
+//! cover the footers.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,9 @@
 //! Tokenizes examples and builds batches: word pieces, segments and labels, padded to the longest sequence of the
 //! batch.
+//!
+//! Logits and predictions of a classifier.
+//!
+//! Pads sequences of different lengths to one matrix of ids, and groups items into batches by length.
 
 use std::ops::Range;
 

@@ -1,5 +1,7 @@
 //! Opens a fine-tuned model folder with its configuration and report. An adapter, or a fusion of adapters, is applied
 //! to the encoder that it was trained on.
+//!
+//! [`MemoryModel`]: a model whose files are in memory.
 
 use std::fs;
 use std::path::{Component, Path, PathBuf};

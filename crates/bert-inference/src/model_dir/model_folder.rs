@@ -1,4 +1,6 @@
 //! Resolves a checkpoint argument to the folder of a model.
+//!
+//! [`ModelFiles`]: the configuration, the tokenizer and the description of a model folder, read together.
 
 use std::path::{Path, PathBuf};
 

@@ -2,6 +2,11 @@
 //!
 //! Ports `BertModel` of the reference's `modeling.py`. [`BertModel::forward`] turns a batch of ids ([`BertInput`])
 //! into the hidden states of every token and the pooled output ([`BertOutput`]).
+//!
+//! Embeddings: word + segment + position, LayerNorm, dropout.
+//!
+//! Ports `embedding_lookup` and `embedding_postprocessor` of the reference's `modeling.py`. Positions are learned and
+//! absolute; other position encodings are not supported.
 
 use bert_kernels::Compute;
 use bert_kernels::embeddings::{Tables, embeddings};

@@ -3,6 +3,12 @@
 //! Ports `get_masked_lm_output` and `get_next_sentence_output` of the reference's `run_pretraining.py`. Masked
 //! positions are gathered before the projection, and the projection is the word embedding table itself. The heads
 //! have no dropout.
+//!
+//! Losses, in nats.
+//!
+//! Every loss is a sum over rows, divided once by the number of real targets of the whole global batch, so that the
+//! losses and gradients of micro-batches or devices simply add up. Ports `get_masked_lm_output` and
+//! `get_next_sentence_output` of the reference's `run_pretraining.py`, which divides per device instead.
 
 use bert_kernels::gelu::{Gelu, bias_gelu};
 use bert_kernels::layer_norm::layer_norm as normalize;

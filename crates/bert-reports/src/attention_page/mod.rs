@@ -4,6 +4,8 @@
 //! The page has the weights in 8 bits, and a script that draws them. Without JavaScript it shows one layer. The weights
 //! are the attention probabilities before dropout. A large weight does not show that the prediction depends on that
 //! token.
+//!
+//! Renders one layer for browsers without JavaScript: a heat map, and the largest weights of each token.
 
 mod codes;
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! Reads the rows of a table in CSV, TSV, JSON or Parquet: texts and labels, as text. The file extension determines the
 //! format.
+//!
+//! Normalizes labels, so that `1` and `1.0`, or `True` and `true`, are the same class in CSV, JSON Lines and Parquet.
 
 use std::path::Path;
 

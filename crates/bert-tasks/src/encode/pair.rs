@@ -3,6 +3,8 @@
 //!
 //! Ports `convert_single_example` of the reference's `run_classifier.py`. Pairs are cut as `transformers` cuts them, so
 //! that an exported model sees the same tokens there.
+//!
+//! [`Truncation`]: counts the inputs that were cut to the maximum length, and what was lost.
 
 use std::ops::AddAssign;
 

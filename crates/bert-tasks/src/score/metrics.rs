@@ -3,6 +3,9 @@
 //!
 //! The values equal the results of scikit-learn and scipy, except that an undefined value (a correlation with a
 //! constant, F1 without positives) is 0, never NaN.
+//!
+//! Computes reference values for a score: the baseline of a constant answer, the sampling error, and whether a run always
+//! gives the same answer.
 
 #[cfg(test)]
 #[path = "metrics_tests.rs"]

@@ -1,4 +1,7 @@
 //! The tokenizers of BLEU, as in sacreBLEU.
+//!
+//! BLEU (Papineni et al., 2002) as in sacreBLEU (Post, 2018): n-grams up to 4, exponential smoothing of precisions that
+//! are 0.
 
 use super::ngrams::{is_space, matches, ngrams, split_like_python};
 

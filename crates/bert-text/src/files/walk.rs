@@ -1,5 +1,10 @@
 //! Collects the files below a folder: follows links, skips hidden names, rejects tables whose folder keeps deleted
 //! rows.
+//!
+//! Finds the files that a pattern matches: `*`, `?` and `[...]` within a name, `**` for any folders.
+//!
+//! As in a shell, a name that begins with a dot matches only a pattern that begins with a dot. The same holds for `_`.
+//! Names need not be UTF-8: invalid bytes match `?` and `*`.
 
 use std::borrow::Cow;
 use std::ffi::OsStr;

@@ -3,6 +3,8 @@
 //! A line break lies inside a sentence if the line does not end a sentence and either a small letter follows, or the
 //! first word of the next line had no room in the line. Text in lines of a fixed width (Project Gutenberg, mail, text
 //! from PDF, notes in tables) has such breaks nearly everywhere; verse, lists, dialogue and code do not.
+//!
+//! Characters that end a sentence, in all scripts.
 
 use bert_tokenization::is_ideograph;
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,17 @@
 //! The sum of the gradients of several micro-batches.
+//!
+//! A sum in a binary tree whose shape depends on the number of terms alone, computed from any runs of its terms.
+//!
+//! The tree over the terms `a..b` is the tree over the greatest power of two of them below `b - a`, plus the tree over
+//! the rest. A node of it covers `2^level` terms and begins at a multiple of `2^level`. So any run of consecutive terms
+//! consists of whole nodes: one if its length is a power of two and its start a multiple of it, otherwise at most
+//! `2 log2(length)`. Ranks that each sum a run send their nodes, and the receiver finishes the same tree.
+//!
+//! Divides the elements of a model's parameters among the ranks of a process group.
+//!
+//! The parameters form one sequence of elements, in the module's order. It is cut at multiples of 16,384 elements inside
+//! each tensor and at the ends of the tensors, into *chunks*. Each rank owns consecutive chunks. Sums of squares are
+//! computed per chunk, so no sum crosses from one owner to another.
 
 use std::ops::Range;
 

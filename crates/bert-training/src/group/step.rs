@@ -1,4 +1,8 @@
 //! The agreements of the ranks at the start and at the end of a step.
+//!
+//! Sends each owner its part of all gradients, which it adds in the tree of all micro-batches.
+//!
+//! Copies weights between the ranks: each owner sends its elements to all others, or rank 0 sends the whole model.
 
 use bert_inference::checkpoint::LoaderPosition;
 use bert_kernels::host_values;

@@ -1,4 +1,13 @@
 //! The flags of the optimizer that pre-training and fine-tuning share.
+//!
+//! The configuration of an optimizer, and the rule that each name selects.
+//!
+//! Computes learning rates as pure functions of the step.
+//!
+//! Ports `create_optimizer` of google-research/bert's `optimization.py` (`bert`), the linear schedule of Hugging Face
+//! transformers (`linear`), the trapezoidal schedule of Hägele et al., 2024 (`trapezoid`, arXiv 2405.18392) and NVIDIA's
+//! `PolyWarmUpScheduler` (`poly`). Steps count from 0, the first update. A schedule has no state, so a resumed run has the
+//! learning rates of an uninterrupted one.
 
 use std::sync::Arc;
 

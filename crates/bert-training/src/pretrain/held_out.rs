@@ -1,4 +1,6 @@
 //! Opens the data sets of a run, and finds the held-out data that `make-pretrain-data --hold-out` wrote with them.
+//!
+//! Finds the run that wrote the checkpoint of `--init-checkpoint`.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,9 @@
 //! Runs optimizer steps of pre-training on successive batches.
+//!
+//! Runs a [`DataLoader`] on a separate thread, two batches ahead of the training step.
+//!
+//! It returns one batch per step, in order, with its position in the data. An error of the loader is returned instead
+//! of the batch, and a panic on its thread is resumed when the batch is requested.
 
 use std::ops::Range;
 use std::panic::resume_unwind;

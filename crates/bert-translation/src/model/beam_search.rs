@@ -1,6 +1,8 @@
 //! Beam search with a length penalty (Wu et al., 2016, section 7); greedy search is a beam of one.
 //!
 //! The score of a finished sentence is `log p / ((5 + length) / 6)^a`, and its length includes the end token.
+//!
+//! The log-probabilities of the next token, one decoding step after another, with a cache.
 
 use std::cmp::Ordering;
 

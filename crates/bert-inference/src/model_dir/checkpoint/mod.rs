@@ -13,6 +13,8 @@
 //! The folder is filled under a temporary name and renamed when it is complete. A checkpoint without its marker, or
 //! with a file that does not match its digest, is never used. No random state is saved: dropout and sample order are
 //! pure functions of seed and step.
+//!
+//! Selects the checkpoints to keep.
 
 mod optimizer;
 

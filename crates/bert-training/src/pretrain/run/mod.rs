@@ -1,5 +1,7 @@
 //! Writes the logs and checkpoints of a run, and decides when a checkpoint or an evaluation is due: everything around
 //! the training loop.
+//!
+//! Writes a checkpoint on a background thread while training continues, one at a time.
 
 mod evaluation;
 pub(super) mod open;

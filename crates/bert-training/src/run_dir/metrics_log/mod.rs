@@ -3,6 +3,13 @@
 //! The file has only values that a repetition of the run reproduces (no times, no rates), so the file of a resumed run
 //! equals the file of an uninterrupted one, byte for byte. Times go to `timing.jsonl`, a second file in the same
 //! format.
+//!
+//! Detects a diverged training run: its loss rose far above its earlier minimum.
+//!
+//! The mean loss of the last `WINDOW` steps is compared with the lowest such mean. A rise counts if it exceeds the
+//! noise expected from the number of targets in the steps.
+//!
+//! Reads a growing log: each call reads only the bytes since the last one.
 
 use std::collections::VecDeque;
 use std::fs::{File, Metadata};
