@@ -14,10 +14,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use bert_random::{Domain, Permutation, Random, Stream};
 
-use crate::builder::output::written_shard::PieceStats;
 use crate::builder::plan::Plan;
 use crate::builder::prepare::PreparedBuild;
 use crate::builder::token_store::{Store, StoreReader};
+use crate::builder::write_shards::PieceStats;
 use crate::builder::write_shards::ShardPiece;
 use crate::config::Layout;
 use crate::documents::id_width::Tally;

@@ -9,6 +9,7 @@ pub(crate) mod dry_run;
 pub(crate) mod held_out;
 pub(crate) mod merge;
 pub(crate) mod output;
+pub(crate) mod part_receipt;
 pub(crate) mod parts;
 pub(crate) mod plan;
 pub(crate) mod prepare;
@@ -26,9 +27,9 @@ use bert_tokenization::{ChineseSegmenter, IdSpace, Tokenizer};
 
 use crate::builder::bucket_rows::{BucketJob, BucketWorker};
 use crate::builder::output::object_output::ObjectOutput;
-use crate::builder::output::part_receipt::PartReceipt;
 use crate::builder::output::work_folder::{Difference, Identity, all_differences};
 use crate::builder::output::{Output, OutputState, Request};
+use crate::builder::part_receipt::PartReceipt;
 use crate::builder::plan::{Plan, row_groups};
 use crate::builder::prepare::Tuning;
 use crate::builder::prepare::{BuildProgress, BuildStage};

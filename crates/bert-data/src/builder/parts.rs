@@ -8,9 +8,9 @@ use std::sync::atomic::AtomicBool;
 
 use bert_storage::{Class, Disk, FileSystem, digest_bytes};
 
-use crate::builder::output::part_receipt::PartReceipt;
 use crate::builder::output::work_folder::is_text_file;
 use crate::builder::output::{Output, OutputState};
+use crate::builder::part_receipt::PartReceipt;
 use crate::builder::prepare::{BuildProgress, BuildStage};
 use crate::builder::prepare::{PreparedBuild, prepare};
 use crate::builder::token_store::Division;

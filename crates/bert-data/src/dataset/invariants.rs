@@ -170,7 +170,7 @@ impl Invariants {
 mod tests {
     use super::*;
     use crate::builder::output::OutputState;
-    use crate::builder::output::part_receipt::PartReceipt;
+    use crate::builder::part_receipt::PartReceipt;
     use crate::builder::prepare::prepare;
     use crate::config::BuildConfig;
     use crate::config::test_text::lettered;

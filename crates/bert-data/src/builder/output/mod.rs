@@ -7,10 +7,8 @@
 
 pub(crate) mod card;
 pub(crate) mod object_output;
-pub(crate) mod part_receipt;
 pub(crate) mod scratch;
 pub(crate) mod work_folder;
-pub(crate) mod written_shard;
 
 use std::path::{Path, PathBuf};
 

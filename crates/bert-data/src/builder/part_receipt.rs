@@ -11,7 +11,7 @@ use bert_storage::checksummed_json::read_checksummed;
 use bert_storage::{Error, StagedFolder};
 use serde::{Deserialize, Serialize};
 
-use crate::builder::output::written_shard::{PartStats, PieceStats, WrittenShard};
+use crate::builder::write_shards::{PartStats, PieceStats, WrittenShard};
 use crate::config::Layout;
 use crate::config::part::Part;
 use crate::config::resolved::ResolvedConfig;
