@@ -6,7 +6,7 @@
 //! | a regular file | an error, or with [`Existing::Replace`] the file is replaced when the new one is complete |
 //! | a link | as the path to which it leads; the link stays |
 //! | a device, a pipe, a socket, `/dev/fd/N` | the bytes are written to it as they come |
-//! | a folder | an error |
+//! | a folder, a URL | an error |
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 
 use crate::atomic::AtomicFile;
 use crate::error::{Class, Error, Result, is_absent};
+use crate::staged::reject_url;
 use crate::system::{Disk, folder_of};
 
 /// Treatment of a regular file that has the name of an output.
@@ -55,6 +56,7 @@ impl OutputFile {
     /// Fails when a file of this name exists and may not be replaced, when the path cannot be an output, or when it
     /// cannot be written.
     pub fn new(path: &Path, existing: Existing) -> Result<Self> {
+        reject_url(path)?;
         let output = Self { given: path.to_owned(), existing, target: decide(path, existing)? };
         if let Target::File(path) = &output.target {
             let folder = folder_of(path);

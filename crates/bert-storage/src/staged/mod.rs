@@ -21,6 +21,7 @@ use serde::de::DeserializeOwned;
 use crate::atomic::{AtomicFile, FileDigest, is_temporary, json};
 use crate::checksummed_json::{MAX_BYTES, checksummed_json_within, verify_checksum};
 use crate::error::{Error, Result, is_absent};
+use crate::objects::url::is_url;
 use crate::system::{FileSystem, folder_of};
 
 pub use lock::{LOCK, OutputLock};
@@ -75,6 +76,7 @@ impl<'a> StagedFolder<'a> {
     }
 
     fn path_exists(&self, path: &Path) -> Result<bool> {
+        reject_url(path)?;
         match self.files.metadata(path) {
             Ok(_) => Ok(true),
             Err(error) if is_absent(&error) => Ok(false),
@@ -99,9 +101,10 @@ impl<'a> StagedFolder<'a> {
     /// Creates the folder and its missing parents durably, so that they survive a power cut.
     ///
     /// # Errors
-    /// Fails when a folder cannot be created or synced; parents already created stay.
+    /// Fails when the path is a URL, or when a folder cannot be created or synced; parents already created stay.
     pub fn create(&self) -> Result<()> {
         let path = &self.path;
+        reject_url(path)?;
         if path.as_os_str().is_empty() || path.is_dir() {
             return Ok(());
         }
@@ -335,6 +338,14 @@ impl<'a> StagedFolder<'a> {
     }
 }
 
+/// Rejects a URL as an output on a disk. Only data sets can be in an object store.
+pub(crate) fn reject_url(path: &Path) -> Result<()> {
+    if !is_url(path) {
+        return Ok(());
+    }
+    Err(Error::usage("this must be a path on a disk: only data sets can be in an object store").at(path))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -349,6 +360,14 @@ mod tests {
         assert_eq!(staged.lock(LOCK).unwrap_err().class(), Class::InUse);
         drop(lock);
         staged.lock(LOCK).unwrap();
+    }
+
+    #[test]
+    fn urls_are_no_folders_on_a_disk() {
+        let staged = StagedFolder::new(&Disk, Path::new("s3://bucket/run"));
+        for refused in [staged.create(), staged.exists().map(|_| ()), staged.has("run.json").map(|_| ())] {
+            assert_eq!(refused.unwrap_err().class(), Class::Usage);
+        }
     }
 
     #[test]
