@@ -33,7 +33,7 @@ pub enum Engine {
     Ballista(Scheduler),
 }
 
-/// How long a job waits for executors.
+/// Maximum time that a job waits for executors.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 impl FromStr for Engine {

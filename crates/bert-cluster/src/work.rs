@@ -11,8 +11,8 @@ use bert_storage::{Class, is_url, objects, on_disk};
 use bert_text::split_lists;
 use serde::{Deserialize, Serialize};
 
-/// How long a part waits for the lock of another process that works on it. A machine that lost its network may still
-/// hold the lock when the engine already runs the part elsewhere.
+/// Maximum time that a part waits for the lock of another process that works on it. A machine that lost its network may
+/// still hold the lock when the engine already runs the part elsewhere.
 const LOCK_WAIT: Duration = Duration::from_secs(20);
 const LOCK_POLL: Duration = Duration::from_millis(200);
 
@@ -20,9 +20,9 @@ const LOCK_POLL: Duration = Duration::from_millis(200);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Stage {
-    /// Files -> store of token ids.
+    /// Tokenizes the files into the token store.
     Tokenize,
-    /// Store -> shards.
+    /// Writes the shards from the token store.
     Shards,
 }
 
@@ -35,11 +35,11 @@ impl std::fmt::Display for Stage {
     }
 }
 
-/// A stage of a build: everything an executor needs except the part number.
+/// The description of one stage of a build: everything that an executor needs except the part number.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Work {
-    /// Version of the program that planned it; executors of another version refuse it.
+    /// Version of the program that planned it; executors of a different version reject it.
     pub program: String,
     /// The stage.
     pub stage: Stage,
@@ -70,7 +70,7 @@ impl Work {
     /// Version of the program with this code.
     pub const PROGRAM: &'static str = concat!("bert ", env!("CARGO_PKG_VERSION"));
 
-    /// Creates a stage of a build in `parts` parts. Relative paths become absolute, because workers run in other
+    /// Creates a stage of a build in `parts` parts. Relative paths become absolute, because workers run in different
     /// folders.
     #[must_use]
     pub fn new(stage: Stage, config: &BuildConfig, parts: u32) -> Self {
@@ -85,7 +85,7 @@ impl Work {
     /// Fails when the disk or the network fails, or when another process holds the part's lock.
     ///
     /// # Panics
-    /// Unwinds within a second after `cancelled` becomes true; the part's lock is then released.
+    /// Panics within a second after `cancelled` becomes true; the part's lock is then released.
     pub fn run(&self, part: u32, cancelled: &AtomicBool) -> std::io::Result<Receipt> {
         let start = Instant::now();
         let config = self.config.clone().with_part(part as usize).with_parts(self.parts as usize);

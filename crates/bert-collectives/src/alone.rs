@@ -5,7 +5,7 @@ use crate::error::Lost;
 use crate::topology::Topology;
 use crate::transport::{Operation, Traffic, Transport};
 
-/// The transport of a group with one rank. It copies the own parts and never fails.
+/// The transport of a group with one rank. It copies the rank's own parts and never fails.
 #[derive(Debug)]
 pub struct Alone {
     topology: Topology,

@@ -111,8 +111,8 @@ impl Environment {
     }
 }
 
-/// Returns whether the PMI variables come from Slurm's plugin for MPI, and this build has no MPI. A `mpirun` inside a step
-/// of Slurm sets another number of ranks.
+/// Returns whether the PMI variables come from Slurm's plugin for MPI, and this build has no MPI. A `mpirun` inside a
+/// step of Slurm sets a different number of ranks.
 fn is_plugin_of_slurm(variable: &dyn Fn(&str) -> Option<String>) -> bool {
     !cfg!(feature = "mpi")
         && has_slurm_step(variable)

@@ -96,7 +96,7 @@ impl Transport for MpiTransport {
         deadline: &mut Deadline,
     ) -> Result<(), Lost> {
         let world = SimpleCommunicator::world();
-        // A rank that calls another operation does not answer.
+        // A rank that calls a different operation does not answer.
         let tag = (self.traffic.operations % 1000) as i32 * 8 + operation as i32;
         let mut sent = 0;
         let mut received = 0;

@@ -1,8 +1,8 @@
 //! Process groups over NCCL (feature `nccl`), by the crate `cudarc`. **Untested: it compiles, but has not run on a GPU.**
 //!
-//! The ranks join over TCP and exchange the lengths of every operation over it, so that a lost rank, or a rank that calls
-//! another operation, is found before a GPU waits for it. NCCL then moves the bytes from GPU to GPU. They are copied from
-//! and to host memory, because the callers add on the host.
+//! The ranks join over TCP and exchange the lengths of every operation over it, so that a lost rank, or a rank that
+//! calls a different operation, is found before a GPU waits for it. NCCL then moves the bytes from GPU to GPU. They are
+//! copied from and to host memory, because the callers add on the host.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -90,7 +90,7 @@ impl Plan {
         }
     }
 
-    /// Joins the group. `on_refused` is called with a text for each connection that rank 0 refuses.
+    /// Joins the group. `on_refused` is called with a text for each connection that rank 0 rejects.
     ///
     /// # Errors
     /// Fails as [`TcpTransport::join`] does.

@@ -68,7 +68,7 @@ impl Topology {
 pub struct Member {
     /// The rank.
     pub rank: usize,
-    /// Its host name; empty before the rank has joined.
+    /// The host name of the rank; empty before the rank has joined.
     pub host: String,
 }
 

@@ -58,11 +58,11 @@ pub trait Transport: Send {
     /// Fails if a rank is known to be lost.
     fn check(&mut self) -> Result<(), Lost>;
 
-    /// Sends `send[r]` to each other rank `r` and fills `receive[r]` with its bytes. The own entries are not used.
-    /// The other methods call this one; call them instead.
+    /// Sends `send[r]` to each other rank `r` and fills `receive[r]` with its bytes. The rank's own entries are not
+    /// used. The other methods call this one; call them instead.
     ///
     /// # Errors
-    /// Fails if a rank is lost, silent or calls another operation.
+    /// Fails if a rank is lost, silent or calls a different operation.
     fn transfer(
         &mut self,
         operation: Operation,
@@ -71,14 +71,14 @@ pub trait Transport: Send {
         deadline: &mut Deadline,
     ) -> Result<(), Lost>;
 
-    /// Sends `send[r]` to rank `r` and fills `receive[r]` with the bytes that rank `r` sends to this one. The own part
-    /// is copied; to avoid the copy, give two empty slices for it.
+    /// Sends `send[r]` to rank `r` and fills `receive[r]` with the bytes that rank `r` sends to this one. The rank's
+    /// own part is copied; to avoid the copy, give two empty slices for it.
     ///
     /// # Errors
     /// Fails as [`Transport::transfer`] does.
     ///
     /// # Panics
-    /// Panics if a slice does not have one entry per rank, or if the own parts differ in length.
+    /// Panics if a slice does not have one entry per rank, or if the rank's own parts differ in length.
     fn all_to_all(
         &mut self,
         send: &[&[u8]],

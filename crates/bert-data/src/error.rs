@@ -7,27 +7,27 @@ use std::fmt::Display;
 
 pub use bert_storage::{Class, Error, Result, is_disk_full};
 
-/// Returns the error of a setting with an invalid value.
+/// Returns the error for a setting with an invalid value.
 pub(crate) fn invalid_option(option: &str, value: impl Display, expected: &str) -> Error {
     Error::usage(format!("`.{option}` is {value}, but must be {expected}"))
 }
 
-/// Returns the error of an input without a document that has a token.
+/// Returns the error for an input without a document that has a token.
 pub(crate) fn no_tokens(files: usize, lines: u64) -> Error {
     Error::data(format!("the input has no text: {files} file(s), {lines} line(s), no tokens")).absent()
 }
 
-/// Returns the error of a missing option, with its purpose.
+/// Returns the error for a missing option, with its purpose.
 pub(crate) fn missing_option(option: &str, purpose: &str) -> Error {
     Error::usage(format!("`.{option}` is required: {purpose}"))
 }
 
-/// Returns the error of an output folder with a file that this program did not write.
+/// Returns the error for an output folder with a file that this program did not write.
 pub(crate) fn holds_other_data(file: &str) -> Error {
     Error::usage(format!("this output folder holds other data ({file}): choose an empty or new folder"))
 }
 
-/// Returns the error of an output folder with an unfinished build of another command; the differences in words.
+/// Returns the error for an output folder with an unfinished build of another command; the differences in words.
 pub(crate) fn unfinished_build(differences: &str) -> Error {
     Error::usage(format!(
         "this folder holds an unfinished build in which {differences}: repeat that command to finish it, or discard it with \
@@ -35,7 +35,7 @@ pub(crate) fn unfinished_build(differences: &str) -> Error {
     ))
 }
 
-/// Returns the error of an output with a data set other than the requested one; the differences in words.
+/// Returns the error for an output with a data set other than the requested one; the differences in words.
 pub(crate) fn finished_data_set(differences: &str) -> Error {
     Error::usage(format!(
         "this output already holds a finished data set: use `.overwrite` to replace it (parts and engines: remove it first); \
@@ -43,23 +43,23 @@ pub(crate) fn finished_data_set(differences: &str) -> Error {
     ))
 }
 
-/// Returns the error of a column of a shard with a null.
+/// Returns the error for a column of a shard with a null.
 pub(crate) fn null_in(column: &str) -> Error {
     Error::data(format!("column {column} has a null"))
 }
 
-/// Returns the error of a token that the vocabulary does not have.
+/// Returns the error for a token that the vocabulary does not have.
 pub(crate) fn unknown_token(id: i32, vocabulary: usize) -> Error {
     Error::data(format!("token id {id} is outside the vocabulary of {vocabulary}"))
 }
 
-/// Returns the error of a part that was built from other text, with other options or by another program.
+/// Returns the error for a part that was built from different text, with different options or by a different program.
 pub(crate) fn other_part(part: usize, difference: &str) -> Error {
     Error::data(format!("part {part} does not match the other parts: it has other {difference}"))
 }
 
-/// Returns the error of missing parts of a build, with the command that makes them. A list has the form of a job array:
-/// `3,5-7`.
+/// Returns the error for missing parts of a build, with the command that makes them. A list has the form of a job
+/// array: `3,5-7`.
 pub(crate) fn parts_missing(parts: usize, missing: &[usize]) -> Error {
     let finished = parts - missing.len();
     let advice = match missing {

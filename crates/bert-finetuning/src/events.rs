@@ -73,7 +73,7 @@ pub enum FinetuneEvent {
         cell: usize,
         /// Number of configurations in the grid.
         cells: usize,
-        /// Its scores.
+        /// The scores of the configuration.
         report: CellReport,
     },
     /// Options that no flag gave were chosen.
@@ -94,7 +94,7 @@ pub struct TaskEpoch {
     pub task: Task,
     /// Steps taken on this task.
     pub steps: u64,
-    /// Mean loss of these steps; `None` if there were none.
+    /// Mean loss of the steps on this task; `None` if there were none.
     pub train_loss: Option<f64>,
     /// Scores on dev after the epoch.
     pub dev: Scores,

@@ -50,8 +50,8 @@ pub fn finetune(
 /// returns its report.
 ///
 /// # Errors
-/// Fails when the finished fine-tuning has another configuration, other weights or other data; the error lists every
-/// difference. Otherwise as [`finetune`].
+/// Fails when the finished fine-tuning has a different configuration, different weights or different data; the error
+/// lists every difference. Otherwise as [`finetune`].
 pub fn check_finished(config: &FinetuneConfig) -> Result<FinetuneReport, Error> {
     with_task(config, Source::Files, Action::CheckFinished, &mut |_| {})
 }

@@ -20,7 +20,7 @@ const IN_MEMORY: &str = "(rows in memory)";
 /// stopped fine-tuning on the same rows.
 ///
 /// # Errors
-/// Fails when the configuration names files or another task than a table; otherwise as
+/// Fails when the configuration names files or a task that is not a table; otherwise as
 /// [`table_examples`](bert_task_files::table_examples) and [`finetune`](crate::finetune::finetune).
 pub fn finetune_rows(
     config: &FinetuneConfig,

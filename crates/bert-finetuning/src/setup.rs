@@ -74,13 +74,14 @@ pub(crate) fn with_length(config: FinetuneConfig, notes: &mut Vec<String>) -> Re
 
 /// The checkpoint that every run starts from.
 pub(crate) struct BaseCheckpoint {
-    /// Its folder.
+    /// The folder of the checkpoint.
     pub(crate) folder: PathBuf,
-    /// Its name in reports and adapters: the folder, or the name of a built-in model or of one of the Hub.
+    /// The name of the checkpoint in reports and adapters: the folder, or the name of a built-in model or of one of the
+    /// Hub.
     pub(crate) name: PathBuf,
     /// The model's configuration.
     pub(crate) model_config: BertConfig,
-    /// How it was trained.
+    /// The training of the checkpoint: its kind and settings.
     pub(crate) description: ModelDescription,
     /// The tokenizer and the vocabulary.
     pub(crate) tokenizer: ModelTokenizer,

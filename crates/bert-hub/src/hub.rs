@@ -76,7 +76,7 @@ impl Hub {
         if let Some(commit) = name.commit().filter(|commit| cache.is_complete(commit)) {
             return Ok(commit.to_string());
         }
-        // Of data, some files may be missing, which only the user can know.
+        // Some files of a data set may be missing, which only the user can know.
         let may_be_partial = *offline || !name.is_data;
         let cached = cache
             .commit()
@@ -108,7 +108,8 @@ impl Hub {
         }
     }
 
-    /// Downloads the needed files, and returns their commit. With another version in the cache, the Hub is asked once only.
+    /// Downloads the needed files, and returns their commit. With a different version in the cache, the Hub is asked
+    /// once only.
     #[cfg(feature = "download")]
     fn download(
         &self,

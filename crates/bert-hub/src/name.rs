@@ -64,7 +64,8 @@ impl fmt::Display for Name {
 pub struct ModelName(pub(crate) Name);
 
 impl ModelName {
-    /// Reads a name; returns `None` if the text has another form. A relative path of two parts has the form of a name.
+    /// Reads a name; returns `None` if the text has a different form. A relative path of two parts has the form of a
+    /// name.
     pub fn parse(text: &str) -> Option<Self> {
         let (id, revision) = text.split_once('@').map_or((text, None), |(id, rev)| (id, Some(rev)));
         let is_good = is_id(id) && revision.is_none_or(is_revision);
@@ -113,7 +114,7 @@ impl DataName {
     /// Reads a name. A slash in the revision is written `%2F`; `~parquet` means `refs/convert/parquet`.
     ///
     /// # Errors
-    /// Fails when the text has another form than `hf://datasets/OWNER/NAME[@REVISION][/PATH]`.
+    /// Fails when the text differs from the form `hf://datasets/OWNER/NAME[@REVISION][/PATH]`.
     pub fn parse(text: &str) -> Result<Self, Error> {
         let invalid = |reason| {
             Error::usage(format!(

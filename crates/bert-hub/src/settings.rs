@@ -12,7 +12,7 @@ const ENDPOINT: &str = "https://huggingface.co";
 /// Limit of the length of the token's file in bytes.
 const TOKEN_BYTES: u64 = 4096;
 
-/// Where models come from, and where they are kept.
+/// The address from which models are downloaded, and the cache that stores them.
 #[derive(Clone)]
 pub struct Settings {
     /// Address of the Hub or of a mirror, without a slash at the end.
@@ -97,7 +97,7 @@ fn seconds(text: &str) -> Result<u64, Error> {
     })
 }
 
-/// Returns an address without the slash at its end. Names and passwords are refused: they would be in error messages.
+/// Returns an address without the slash at its end. Names and passwords are rejected: they would be in error messages.
 fn checked_endpoint(text: &str) -> Result<String, Error> {
     let text = text.trim().trim_end_matches('/');
     let host = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
@@ -123,7 +123,7 @@ fn token_of_file(path: &Path) -> Result<Option<String>, Error> {
     std::fs::read_to_string(path).map_or(Ok(None), |text| checked_token(&text))
 }
 
-/// Returns a token without blanks at its ends, or `None` if it is empty.
+/// Returns a token without white space at its ends, or `None` if it is empty.
 fn checked_token(text: &str) -> Result<Option<String>, Error> {
     let token = text.trim();
     if !token.bytes().all(|byte| byte.is_ascii_graphic()) {

@@ -5,27 +5,27 @@ use std::path::Path;
 
 pub use bert_storage::{Class, Error};
 
-/// Returns the error of a damaged file.
+/// Returns the error for a damaged file.
 pub fn damaged(path: &Path, reason: impl Display) -> Error {
     Error::model(format!("damaged: {reason}")).at(path)
 }
 
-/// Returns the error of a checkpoint whose files do not match their digests.
+/// Returns the error for a checkpoint whose files do not match their digests.
 pub fn corrupt(path: &Path, reason: impl Display) -> Error {
     Error::model(format!("the checkpoint is corrupt: {reason}")).at(path)
 }
 
-/// Returns the error of a model without a head, with a hint how to proceed.
+/// Returns the error for a model without a head, with a hint how to proceed.
 pub(crate) fn no_head(head: &str, hint: &str) -> Error {
     Error::model(format!("the model has no {head}; {hint}")).absent()
 }
 
-/// Returns the error of results that could not be written to the caller's output.
+/// Returns the error for results that could not be written to the caller's output.
 pub fn results_not_written(cause: std::io::Error) -> Error {
     Error::carried_by(cause).unwrap_or_else(|cause| Error::failed("cannot write the results").because(cause))
 }
 
-/// Returns the error of inputs that do not match; each difference in words.
+/// Returns the error for inputs that do not match; each difference in words.
 pub fn mismatch(differences: impl AsRef<[String]>) -> Error {
     Error::model(format!("the inputs do not match: {}", differences.as_ref().join("; ")))
 }

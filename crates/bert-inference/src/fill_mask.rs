@@ -21,7 +21,7 @@ use crate::pretrained_heads::{Heads, Pretrained, RequiredHeads, load_pretraining
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct FilledMask {
-    /// Its position in the sequence, `[CLS]` being 0.
+    /// The position of the `[MASK]` in the sequence, `[CLS]` being 0.
     pub position: usize,
     /// Words with their probabilities, the most probable first.
     pub words: Vec<(String, f32)>,
@@ -29,7 +29,7 @@ pub struct FilledMask {
 
 /// The probabilities of all words at one `[MASK]`.
 pub(crate) struct MaskProbabilities {
-    /// Its position in the sequence.
+    /// The position of the `[MASK]` in the sequence.
     pub(crate) position: usize,
     /// One probability for each id of the vocabulary.
     pub(crate) probabilities: Vec<f32>,

@@ -77,7 +77,7 @@ impl PairAccuracy {
     /// Returns the accuracy of some pairs.
     ///
     /// # Panics
-    /// Without a pair.
+    /// Panics if there is no pair.
     pub fn new(phenomenon: &str, pairs: &[&ScoredPair]) -> Self {
         let answers: Vec<Label> = pairs.iter().map(|pair| Label::Class(pair.is_correct().into())).collect();
         let labels = vec![Label::Class(1); answers.len()];

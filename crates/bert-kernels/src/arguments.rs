@@ -33,7 +33,8 @@ pub enum Precision {
     Bf16,
 }
 
-/// How operations compute. Two models in one process may use different values; a backward pass uses its forward pass's.
+/// The kernels and the precision with which operations compute. Two models in one process may use different values; a
+/// backward pass uses its forward pass's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Compute {
     /// The implementation that runs.

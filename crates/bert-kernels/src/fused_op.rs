@@ -29,7 +29,7 @@ type Graph = Autodiff<Flex>;
 pub(crate) enum TensorBackend {
     /// An f32 tensor on `Flex`.
     Flex,
-    /// The same, with autodiff and without gradient checkpointing.
+    /// An f32 tensor on `Flex` with autodiff, without gradient checkpointing.
     FlexAutodiff,
     /// Any other tensor.
     Other,
@@ -139,8 +139,8 @@ pub(crate) trait Fused<const N: usize, B: BackendTypes = Flex>: Debug + Send + '
     ) -> [Option<FloatTensor<B>>; N];
 
     /// Computes [`Fused::backward`] for an operation with [`Fused::ACCUMULATES`]: `existing` is the first input's
-    /// gradient from other operations, and is returned with this operation's share added. A table that is used twice
-    /// needs one gradient of its size, not two and their sum.
+    /// gradient from other operations, and is returned with this operation's share added. So a table that is used twice
+    /// needs memory for one gradient instead of three (two gradients and their sum).
     fn backward_accumulate(
         self,
         saved: Self::Saved,

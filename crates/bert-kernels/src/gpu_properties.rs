@@ -17,7 +17,7 @@ pub struct GpuProperties {
     pub multiprocessors: Option<u32>,
 }
 
-/// Returns the properties of a GPU; `None` for another device, and without a feature for GPUs.
+/// Returns the properties of a GPU; `None` for any other device, and without a feature for GPUs.
 pub fn gpu_properties(device: &Device) -> Option<GpuProperties> {
     #[cfg(feature = "cubecl")]
     {

@@ -17,7 +17,7 @@ use crate::fused_op::{Input, TensorBackend, tensor_backend};
 ///
 /// # Panics
 ///
-/// If the lengths differ or the range is not in the tensor.
+/// Panics if the lengths differ or the range is not in the tensor.
 pub fn read(x: &Tensor<1>, range: Range<usize>, values: &mut [f32]) {
     if tensor_backend(x) == TensorBackend::Flex {
         let x = contiguous(Input::from(x.clone()).into_flex());
@@ -38,7 +38,7 @@ pub fn read(x: &Tensor<1>, range: Range<usize>, values: &mut [f32]) {
 ///
 /// # Panics
 ///
-/// If there are more values than elements.
+/// Panics if there are more values than elements.
 pub fn write(x: Tensor<1>, start: usize, values: &[f32]) -> Tensor<1> {
     let range = start..start + values.len();
     if tensor_backend(&x) == TensorBackend::Flex {

@@ -8,48 +8,48 @@ use std::path::Path;
 
 pub use bert_storage::{Class, Error};
 
-/// Returns the error of a folder without a file that every checkpoint needs.
+/// Returns the error for a folder that lacks a file of every checkpoint.
 pub fn missing_file(folder: &Path, file: &str) -> Error {
     let weights = if file == "model.safetensors" { ", nor weights of PyTorch or TensorFlow" } else { "" };
     let advice = "give a folder that `save_pretrained` or a run wrote";
     Error::model(format!("no {file} in this folder{weights}; {advice}")).at(folder)
 }
 
-/// Returns the error of a second copy of a tied tensor that differs from the first.
+/// Returns the error for a second copy of a tied tensor that differs from the first.
 pub fn not_tied(name: &str, tied_to: &str) -> Error {
     Error::model(format!(
         "tensor `{name}` differs from `{tied_to}`, but BERT ties both; untied weights are not supported"
     ))
 }
 
-/// Returns the error of a key of `config.json`.
+/// Returns the error for a key of `config.json`.
 pub fn config_key(key: &str, reason: impl Display) -> Error {
     Error::model(format!("model configuration: `{key}` {reason}"))
 }
 
-/// Returns the error of a tensor with elements other than floats.
+/// Returns the error for a tensor with elements other than floats.
 pub(crate) fn no_float(name: &str, dtype: impl Display) -> Error {
     Error::model(format!("tensor `{name}` has element type {dtype}; save it as f32, f16 or bf16"))
 }
 
-/// Returns the error of a truncated or inconsistent file of weights.
+/// Returns the error for a truncated or inconsistent weights file.
 pub(crate) fn damaged_weights(format: &str, reason: impl Display) -> Error {
     Error::data(format!("damaged {format} file: {reason}; copy or download it again"))
 }
 
-/// Returns the error of an intact file of weights that this crate does not read.
+/// Returns the error for an intact weights file that this crate does not read.
 pub(crate) fn unsupported_weights(format: &str, reason: impl Display) -> Error {
     Error::model(format!("this {format} file is not supported: {reason}"))
 }
 
-/// Returns the error of two names in a file for one parameter.
+/// Returns the error for two names in a file for one parameter.
 pub(crate) fn tensor_twice(name: &str) -> Error {
     Error::model(format!(
         "tensor `{name}` occurs twice, under its current and its old name; remove one of them"
     ))
 }
 
-/// Returns the error of a file that is not JSON.
+/// Returns the error for a file that is not JSON.
 pub(crate) fn not_json(reason: impl Display) -> Error {
     Error::data(format!("not valid JSON: {reason}"))
 }

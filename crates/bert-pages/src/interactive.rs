@@ -34,7 +34,7 @@ pub const CHART_SCRIPT: &str = include_str!("chart.js");
 /// page, and no other connection than to the page's own server, if the script connects.
 ///
 /// # Panics
-/// When the code contains `</script`.
+/// Panics if the code contains `</script`.
 #[must_use]
 pub fn interactive_page(head: &Head<'_>, body: &Markup, script: Script<'_>) -> String {
     let Script { code, style, data, connects } = script;
@@ -63,7 +63,7 @@ fn with_script(head: &Head<'_>, body: &Markup, code: &str, style: &str, connects
 /// Compresses bytes with gzip and returns them in Base64, as a script can read them with `DecompressionStream`.
 ///
 /// # Panics
-/// Never: writing to memory cannot fail.
+/// Never panics: writing to memory cannot fail.
 #[must_use]
 pub fn packed(bytes: &[u8]) -> String {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
@@ -78,7 +78,7 @@ pub fn packed(bytes: &[u8]) -> String {
 /// - values: `[rows * columns]`, row by row
 ///
 /// # Panics
-/// When the number of values is not `rows * columns`, or one of them is zero.
+/// Panics if the number of values is not `rows * columns`, or one of them is zero.
 #[must_use]
 pub fn heat_map(values: &[u8], columns: usize, rgb: [u8; 3], description: &str) -> Markup {
     let rows = values.len() / columns;

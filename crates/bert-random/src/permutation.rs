@@ -42,7 +42,7 @@ impl Permutation {
     /// Returns the number at a position.
     ///
     /// # Panics
-    /// When the position is not below `n`.
+    /// Panics if the position is not below `n`.
     #[must_use]
     pub fn get(&self, position: u64) -> u64 {
         let (n, half, keys) = match &self.0 {

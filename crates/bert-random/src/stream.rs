@@ -142,7 +142,7 @@ pub trait Random {
     /// Returns a number in `0..n`, each with equal probability.
     ///
     /// # Panics
-    /// When `n` is 0.
+    /// Panics if `n` is 0.
     fn below(&mut self, n: usize) -> usize;
 
     /// Returns true with probability `probability`; always draws [`Random::unit`] once.

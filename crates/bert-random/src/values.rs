@@ -13,7 +13,7 @@ pub fn normal(name: &str, len: usize, std: f64, seed: u64) -> Vec<f32> {
     normal_within(name, len, std, f64::INFINITY, seed)
 }
 
-/// Like [`normal`], but draws beyond `limit` standard deviations are repeated.
+/// Returns draws like [`normal`], but repeats draws beyond `limit` standard deviations.
 #[must_use]
 pub fn normal_within(name: &str, len: usize, std: f64, limit: f64, seed: u64) -> Vec<f32> {
     draw(name, len, seed, |rng, values| {

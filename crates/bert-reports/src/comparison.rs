@@ -98,7 +98,8 @@ fn has_dev_set_of(report: &FinetuneReport, other: &FinetuneReport) -> bool {
     report.dev.task == other.dev.task && report.dev_digest == other.dev_digest
 }
 
-/// Returns warnings about other dev sets than the first one, and about texts that scored sets share with training sets.
+/// Returns warnings about dev sets that differ from the first one, and about texts that scored sets share with training
+/// sets.
 fn tuning_warnings(tunings: &[(String, FinetuneReport)]) -> Vec<Finding> {
     let Some((first_name, first)) = tunings.first() else { return Vec::new() };
     let warnings = |(name, report): &(String, FinetuneReport)| {

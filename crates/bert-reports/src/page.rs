@@ -41,7 +41,7 @@ pub(crate) fn folder_name(folder: &Path) -> String {
     path.file_name().map_or_else(|| folder.display().to_string(), |name| name.to_string_lossy().into_owned())
 }
 
-/// Returns the start of a commit in words, or nothing if it is not known.
+/// Returns the start of a commit in words, or nothing if the commit is unknown.
 pub(crate) fn commit_words(commit: &str) -> String {
     match commit.get(..7) {
         Some(start) if commit != "unknown" => format!("commit {start}"),

@@ -20,7 +20,7 @@ pub const MAX_BYTES: u64 = 256 << 20;
 /// Returns the JSON text of a value, with a checksum.
 ///
 /// # Panics
-/// If the value is not a JSON object or is empty.
+/// Panics if the value is not a JSON object or is empty.
 pub fn checksummed_json<T: Serialize + ?Sized>(value: &T) -> String {
     let mut text = serde_json::to_string_pretty(value).expect("plain data");
     assert!(text.starts_with("{\n"), "a JSON object with entries");
@@ -39,7 +39,7 @@ pub fn checksummed_json<T: Serialize + ?Sized>(value: &T) -> String {
 /// Fails when the text would have more than `max_bytes` bytes; the kind is [`std::io::ErrorKind::FileTooLarge`].
 ///
 /// # Panics
-/// As [`checksummed_json`].
+/// Panics if [`checksummed_json`] does.
 pub(crate) fn checksummed_json_within<T: Serialize + ?Sized>(
     value: &T,
     max_bytes: u64,

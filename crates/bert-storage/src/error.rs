@@ -22,7 +22,7 @@ pub enum Class {
     Exists,
     /// A flag, an argument or a configuration is wrong (2).
     Usage,
-    /// Data is damaged or has another form (3).
+    /// Data is damaged or has a different form (3).
     Data,
     /// An example has no label (3).
     Unlabelled,
@@ -111,7 +111,8 @@ impl Error {
         Self::new(Class::Model, text)
     }
 
-    /// Returns the error of the value of a setting; the setting by its name in the configuration, such as `batch_size`.
+    /// Returns the error for the value of a setting; the setting by its name in the configuration, such as
+    /// `batch_size`.
     pub fn option(setting: &'static str, text: impl Into<Cow<'static, str>>) -> Self {
         debug_assert!(!setting.contains('-'), "{setting}: the name in the configuration");
         let mut error = Self::usage(text);
@@ -169,7 +170,7 @@ impl Error {
         self
     }
 
-    /// Returns the error with another text.
+    /// Returns the error with a different text.
     pub fn with_text(mut self, text: impl Into<Cow<'static, str>>) -> Self {
         self.0.text = text.into();
         self

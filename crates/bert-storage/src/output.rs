@@ -20,9 +20,9 @@ use crate::system::{Disk, folder_of};
 /// Treatment of a regular file that has the name of an output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Existing {
-    /// It stays; the output is refused.
+    /// The existing file stays; the output is rejected.
     Keep,
-    /// It is replaced when the output is complete.
+    /// The existing file is replaced when the output is complete.
     Replace,
 }
 
@@ -34,7 +34,7 @@ pub struct OutputFile {
     target: Target,
 }
 
-/// Where the bytes go.
+/// The destination of the bytes.
 #[derive(Clone, Debug)]
 enum Target {
     /// A regular file or a free name, without links in its last component.

@@ -25,7 +25,7 @@ pub struct ResultCache {
 /// A result in the cache.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CachedResult {
-    /// Its bytes.
+    /// The bytes of the result.
     Valid(Vec<u8>),
     /// There is none under this key.
     Absent,

@@ -73,7 +73,7 @@ impl<'a> ColumnNames<'a> {
     /// Returns the positions of the text columns in a tab-separated file if its first line is a header; `None` if each line
     /// consists of one or two texts. The number of columns says nothing about their meaning.
     pub(crate) fn tsv_positions(&self, first: &[String]) -> Result<Option<ColumnPositions>, Error> {
-        // The search for the column then names the one in other capitals.
+        // The search for the column then names the one in different capitals.
         let has = |name: &str| first.iter().any(|field| field.eq_ignore_ascii_case(name));
         let has_trained = self.trained_columns().is_some_and(|columns| has(columns.text_a));
         let has_default = first.len() > 1 && DEFAULT_COLUMNS.into_iter().any(|[a, _]| has(a));

@@ -1,7 +1,7 @@
 //! Reads files in the CoNLL-2003 format: one word per line with its tag in the last column, and an empty line after
 //! every sentence.
 //!
-//! Columns are separated by tabs if a line has any, else by blanks; every word must have the same number of columns as
+//! Columns are separated by tabs if a line has any, else by spaces; every word must have the same number of columns as
 //! the first. Two kinds of lines are skipped: `-DOCSTART-` lines, which separate documents, and comments before a
 //! sentence, which begin with `#` and are not a tagged word, as in MultiCoNER (`# id 17 domain=train`).
 

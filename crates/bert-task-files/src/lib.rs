@@ -11,7 +11,7 @@
 //!
 //! `lines.rs` opens untrusted files for all of them. [`bert_text::TableReader`] splits them into lines and rows.
 //!
-//! Texts are kept exactly as in the file, including the trailing blanks in SST-2; tokenizers drop those.
+//! Texts are kept exactly as in the file, including the trailing spaces in SST-2; tokenizers drop those.
 
 mod columns;
 mod conll;
@@ -85,7 +85,7 @@ pub fn find_split(task: &Task, dir: &Path, split: Split) -> Result<SplitFile, Er
     Err(missing_split(task, split, &tried).at(dir))
 }
 
-/// Reads a file of the task. Without `has_labels`, as in a file to predict, a label column is optional and ignored.
+/// Reads a task file. Without `has_labels`, as in a file to predict, a label column is optional and ignored.
 ///
 /// # Errors
 /// Fails as [`read_examples`] does.
@@ -94,7 +94,7 @@ pub fn read_file(task: &Task, path: &Path, has_labels: bool) -> Result<Vec<Examp
     Ok(read_examples(task, path, labels)?.examples)
 }
 
-/// Reads a file of the task, with a rule for its labels.
+/// Reads a task file, with a rule for its labels.
 ///
 /// # Errors
 /// Fails when the task's examples do not have one label each, when the file cannot be read, or when it deviates from

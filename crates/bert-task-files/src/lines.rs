@@ -1,4 +1,4 @@
-//! Opens the files of tasks and reads their lines, in bounded memory.
+//! Opens task files and reads their lines, in bounded memory.
 //!
 //! Recognizes the marks by which other programs write a missing label.
 
@@ -46,7 +46,7 @@ pub fn read_lines(path: &Path) -> Result<Vec<String>, Error> {
 /// Returns whether a path exists.
 ///
 /// # Errors
-/// Fails when the system returns another error than "not found".
+/// Fails when the system returns an error other than "not found".
 pub(crate) fn exists(path: &Path) -> Result<bool, Error> {
     match fs::metadata(path) {
         Ok(_) => Ok(true),
@@ -86,7 +86,7 @@ pub(crate) fn open_table(path: &Path, format: TextFormat) -> Result<TableReader,
     }
 }
 
-/// How the labels of a file are used.
+/// The use of the labels of a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LabelUse {
     /// Labels are optional and not read, as in a file to predict.

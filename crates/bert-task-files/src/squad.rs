@@ -60,7 +60,7 @@ fn text_or_number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, 
 /// The rules for a file of questions.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct QuestionRules {
-    /// How answers are used.
+    /// The use of the answers.
     pub labels: LabelUse,
     /// Whether questions with an answer that is not at its start are left out. Otherwise they are errors.
     pub skip_misplaced: bool,
@@ -69,8 +69,8 @@ pub struct QuestionRules {
 /// Reads a file of SQuAD 1.1 or 2.0, or of another data set in the same format.
 ///
 /// # Errors
-/// Fails when the file cannot be read, when it has another form or no examples, when two questions have the same id, or
-/// when an answer is missing or not at its start; an error in the form names the line.
+/// Fails when the file cannot be read, when it has a different form or no examples, when two questions have the same
+/// id, or when an answer is missing or not at its start; an error in the form names the line.
 pub fn read_questions(path: &Path, rules: QuestionRules) -> Result<ExampleFile<Question>, Error> {
     let mut bytes = Vec::new();
     let result = open_file(path)?.read_to_end(&mut bytes);

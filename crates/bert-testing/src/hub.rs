@@ -35,7 +35,7 @@ pub struct HubReply {
     pub headers: Vec<(&'static str, String)>,
     /// Bytes of the body.
     pub body: Vec<u8>,
-    /// Number of these bytes that are sent before the connection is closed.
+    /// Number of bytes of the body that are sent before the connection is closed.
     pub sent: usize,
     /// Whether the connection stays open after that.
     pub stalls: bool,
@@ -88,7 +88,8 @@ pub struct HubServer {
 }
 
 impl HubServer {
-    /// Starts a server of a model, or of a data set `datasets/OWNER/NAME`, with these files. Files above a kilobyte are large ones, which have another address.
+    /// Starts a server of a model, or of a data set `datasets/OWNER/NAME`, with these files. Files above a kilobyte are
+    /// large ones, which have a different address.
     pub fn start(id: &str, files: &[(&str, &[u8])]) -> Self {
         Self::with_rule(id, files, |_, _, _| None)
     }

@@ -35,13 +35,12 @@ pub struct DumpPages {
 pub struct InputEntry {
     /// The path as it was opened, or the name on the Hugging Face Hub.
     pub path: String,
-    /// Its size on disk.
+    /// The size of the file on disk.
     pub bytes: u64,
-    /// Its format.
+    /// The format of the file.
     #[serde(default)]
     pub format: Format,
-    /// Its number of lines after decompression; for tables and dumps, its number of rows or
-    /// articles.
+    /// The number of lines after decompression; for tables and dumps, the number of rows or articles.
     pub lines: u64,
     /// For a Wikipedia dump: its language, and the pages that were left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -79,7 +78,7 @@ fn refusal(error: &Error) -> Option<String> {
     (error.class() == Class::Data && error.path().is_some()).then(|| error.to_string())
 }
 
-/// Maximum number of refused files that are named.
+/// Maximum number of rejected files that are named.
 const MAX_NAMED: usize = 20;
 
 /// Returns messages, each on its own line.

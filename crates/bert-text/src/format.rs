@@ -58,8 +58,8 @@ impl Format {
     /// suffix).
     ///
     /// # Errors
-    /// Fails when the file cannot be read or decompressed, when it has the name of a Parquet file but other content, or
-    /// when it is in a format that is not text.
+    /// Fails when the file cannot be read or decompressed, when it has the name of a Parquet file but different
+    /// content, or when it is in a format that is not text.
     pub fn detect(path: &Path, reading: Reading<'_>) -> Result<Self> {
         Ok(OpenInput::open(path, reading)?.format())
     }

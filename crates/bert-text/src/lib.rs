@@ -72,8 +72,8 @@ pub use table::{find_column, json_text, recognized, value_at};
 
 /// Minimum size of a full block; it ends at the next line end.
 pub const BLOCK: usize = 1 << 18;
-/// Version of the conversion of files to sentences. It changes when the same file gives other sentences, so that an
-/// unfinished build does not continue with other text.
+/// Version of the conversion of files to sentences. It changes when the same file gives different sentences, so that an
+/// unfinished build does not continue with different text.
 pub const TEXT_VERSION: u32 = 3;
 /// Maximum length of a line: far longer than any real text, and far smaller than memory.
 pub const MAX_LINE_BYTES: usize = 64 << 20;

@@ -15,11 +15,11 @@ use crate::{Block, Format, Reading};
 /// Rules for reading and rejecting lines and rows.
 #[derive(Clone, Copy, Debug)]
 pub struct TextRules<'a> {
-    /// How files are recognized and read.
+    /// The rules by which files are recognized and read.
     pub reading: Reading<'a>,
-    /// The lines that are refused.
+    /// The lines that are rejected.
     pub bad_lines: BadLines,
-    /// Whether rows without text are refused.
+    /// Whether rows without text are rejected.
     pub strict_rows: bool,
 }
 
@@ -124,8 +124,8 @@ fn each_line(
 /// The zero-width space, with which writers of some scripts separate words.
 const ZERO_WIDTH_SPACE: char = '\u{200b}';
 
-/// Returns a text with blanks for the zero-width spaces between letters of scripts without blanks, and counts them. The
-/// tokenizer, as the reference's, deletes these characters, and the words would grow together.
+/// Returns a text with spaces instead of the zero-width spaces between letters of scripts without spaces, and counts
+/// them. The tokenizer, as the reference's, deletes these characters, and the words would grow together.
 fn separated<'a>(text: &'a str, lines: &mut LineCheck) -> Cow<'a, str> {
     if !text.contains(ZERO_WIDTH_SPACE) {
         return text.into();

@@ -33,7 +33,7 @@ impl AddedToken {
     }
 }
 
-/// Rejects a special token that is found in other places than everywhere in the text as it is written.
+/// Rejects a special token that is not found everywhere in the text as it is written.
 pub(crate) fn check_search(token: &Map<String, Value>) -> Result<(), Error> {
     reject_others(token, &[("single_word", json!(false), "false"), ("normalized", json!(false), "false")])
 }

@@ -17,7 +17,7 @@ pub(crate) fn reject_unless(
     }
 }
 
-/// Rejects every key whose value is another one than the given; its words follow.
+/// Rejects every key whose value differs from the given one; its words follow.
 pub(crate) fn reject_others(
     object: &Map<String, Value>,
     supported: &[(&str, Value, &'static str)],

@@ -10,7 +10,7 @@ use crate::tokenizer::{Segment, Tokenizer};
 /// A word piece, and the bytes of the text that it covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PieceWithOffsets {
-    /// Its id.
+    /// The id of the token.
     pub id: u32,
     /// Start of its first character, in bytes of the text.
     pub start: usize,

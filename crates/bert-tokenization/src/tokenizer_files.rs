@@ -53,7 +53,7 @@ impl TokenizerFiles {
     ///
     /// # Errors
     /// Fails when the vocabulary is missing, when a file cannot be read or used, when two files contradict each other,
-    /// or when the tokenizer is another one than BERT's; the error names the file.
+    /// or when the tokenizer is not BERT's; the error names the file.
     pub fn read(path: &Path) -> Result<Self> {
         let (folder, source) = if path.is_dir() {
             let source = vocabulary_in(path).ok_or_else(|| {
@@ -69,7 +69,7 @@ impl TokenizerFiles {
         let bytes = read_limited(&source, MAX_BYTES).map_err(Error::io("read vocabulary", &source))?;
         let file = |name| folder.map_or(Ok(None), |folder| object(&folder.join(name)));
         let in_file = |name| move |found: Error| found.at(folder.unwrap_or(Path::new("")).join(name));
-        // Checked before the vocabulary: a tokenizer of another kind may lack a required token.
+        // Checked before the vocabulary: a tokenizer of a different kind may lack a required token.
         let config = file(CONFIG)?.unwrap_or_default();
         let special = file(SPECIAL_TOKENS)?.unwrap_or_default();
         let mut stated = settings_of_config(&config).map_err(in_file(CONFIG))?;
@@ -188,7 +188,7 @@ fn object(path: &Path) -> Result<Option<Map<String, Value>>> {
     }
 }
 
-/// Rejects a `tokenizer_class` whose tokenizer splits text in another way than BERT's.
+/// Rejects a `tokenizer_class` whose tokenizer does not split text as BERT's does.
 fn check_class(config: &Map<String, Value>) -> Result<(), Error> {
     let is_ours = |class: &str| {
         let name = class.strip_suffix("Fast").unwrap_or(class);
@@ -220,7 +220,7 @@ fn settings_of_config(config: &Map<String, Value>) -> Result<PartialSettings, Er
     })
 }
 
-/// Rejects special tokens that have other names than BERT's.
+/// Rejects special tokens whose names differ from BERT's.
 fn check_names(config: &Map<String, Value>) -> Result<(), Error> {
     let names = [
         ("unk_token", UNK),

@@ -53,7 +53,7 @@ pub struct Vocabulary {
     pub max_word: usize,
 }
 
-/// Maximum characters of a word, unless the files of a tokenizer state another number.
+/// Maximum characters of a word, unless the files of a tokenizer state a different number.
 pub const MAX_INPUT_CHARS_PER_WORD: usize = 200;
 
 /// Hash table of ids by token; the tokens are stored elsewhere.

@@ -7,17 +7,17 @@ use bert_inference::StopFlag;
 pub use bert_inference::{check, corrupt, damaged, mismatch};
 pub use bert_storage::{Class, Error};
 
-/// Returns the error of an output folder that holds something already, with a hint how to proceed.
+/// Returns the error for an output folder that holds something already, with a hint how to proceed.
 pub fn output_exists(path: &Path, found: &str, hint: &str) -> Error {
     Error::failed(format!("the folder already holds {found}; {hint}")).at(path)
 }
 
-/// Returns the error of a folder without a run to resume.
+/// Returns the error for a folder without a run to resume.
 pub fn nothing_to_resume(path: &Path) -> Error {
     Error::failed("no run to resume here (no run.json); start one without `.resume`").at(path)
 }
 
-/// Returns the error of a run that is resumed with another configuration; each difference in words.
+/// Returns the error for a run that is resumed with a different configuration; each difference in words.
 pub(crate) fn run_differs(path: &Path, differences: &[String]) -> Error {
     let run = path.display();
     Error::model(format!(
@@ -28,7 +28,7 @@ pub(crate) fn run_differs(path: &Path, differences: &[String]) -> Error {
     .at(path)
 }
 
-/// Returns the error of ranks of a process group with different programs, settings or data; each difference in words.
+/// Returns the error for ranks of a process group with different programs, settings or data; each difference in words.
 pub(crate) fn ranks_differ(differences: &[String]) -> Error {
     let list = differences.join("; ");
     Error::model(format!("the ranks differ: {list}; start all of them with the same program, flags and data"))
@@ -39,13 +39,13 @@ pub(crate) fn check_stop(stop: &StopFlag) -> Result<(), Error> {
     stop.check().map_err(|error| after_step(error, 0))
 }
 
-/// Returns the error of a damaged `run.json`.
+/// Returns the error for a damaged `run.json`.
 pub(crate) fn damaged_run(path: &Path, reason: impl std::fmt::Display) -> Error {
     let advice = "start a new run, from a checkpoint in this folder if there is one";
     Error::model(format!("damaged: {reason}; {advice}")).at(path)
 }
 
-/// Returns the error of a stop after a step. A checkpoint has been written, unless the step is 0.
+/// Returns the error for a stop after a step. A checkpoint has been written, unless the step is 0.
 pub fn stopped(signal: i32, step: u64) -> Error {
     let text = match step {
         0 => "stopped before the first step; nothing is lost, start again (with `.resume` if the run's folder exists)".into(),
@@ -62,7 +62,7 @@ pub fn after_step(error: Error, step: u64) -> Error {
     }
 }
 
-/// Returns the error of a step whose loss or gradient is NaN or infinite.
+/// Returns the error for a step whose loss or gradient is NaN or infinite.
 pub fn not_finite(step: u64, loss: f64, gradient_norm: f64) -> Error {
     let text = format!(
         "step {step}: loss {loss}, gradient norm {gradient_norm}: not finite, so the update was not applied (use a lower \
@@ -71,8 +71,8 @@ pub fn not_finite(step: u64, loss: f64, gradient_norm: f64) -> Error {
     Error::new(Class::Numerical, text)
 }
 
-/// Returns the error of a lost rank after `step` steps. `fewer` are the smaller numbers of ranks that can continue the run,
-/// ascending.
+/// Returns the error for a lost rank after `step` steps. `fewer` are the smaller numbers of ranks that can continue the
+/// run, ascending.
 pub(crate) fn lost_rank(step: u64, lost: Lost, fewer: &[usize]) -> Error {
     let text = match step {
         0 => format!(
@@ -103,7 +103,7 @@ fn or_with_fewer(ranks: &[usize]) -> String {
     }
 }
 
-/// Returns the error of a data folder without instances.
+/// Returns the error for a data folder without instances.
 pub(crate) fn no_instances() -> Error {
     Error::data("the data folder has no instances")
 }

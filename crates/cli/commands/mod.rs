@@ -43,7 +43,7 @@ fn model_folder(path: &Path) -> anyhow::Result<PathBuf> {
     Ok(resolve_model_folder(&pinned(path, false)?, &mut |error| print_warning(error))?)
 }
 
-/// Like [`model_folder`], for commands that also accept an adapter folder.
+/// Returns the folder like [`model_folder`], for commands that also accept an adapter folder.
 fn tuned_folder(path: &Path) -> anyhow::Result<PathBuf> {
     Ok(resolve_tuned_folder(&pinned(path, false)?, &mut |error| print_warning(error))?)
 }

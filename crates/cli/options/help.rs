@@ -70,7 +70,7 @@ fn wrapped(usage: &str) -> String {
     lines.join(&format!("\n{}", " ".repeat(USAGE.len())))
 }
 
-/// Returns the arguments of a usage line; blanks inside `<>` and `[]`, and between a flag and its value, separate none.
+/// Returns the arguments of a usage line; spaces inside `<>` and `[]`, and between a flag and its value, separate none.
 fn arguments(usage: &str) -> Vec<String> {
     let mut all = Vec::<String>::new();
     let mut depth = 0i32;

@@ -80,7 +80,7 @@ impl OptionsFile {
         self.inside == Some("config")
     }
 
-    /// Returns the error of an option: its line and the reason.
+    /// Returns the error for an option: its line and the reason.
     #[must_use]
     pub fn at(&self, key: &str, reason: &str) -> Error {
         let path: Vec<&str> = self.inside.into_iter().chain([key]).collect();
@@ -93,7 +93,7 @@ impl OptionsFile {
     }
 }
 
-/// Returns the error of an invalid file.
+/// Returns the error for an invalid file.
 pub fn invalid(path: &Path, reason: &str) -> Error {
     Error::usage("not a valid configuration").at(path).because(serde_json::Error::custom(reason))
 }

@@ -12,7 +12,7 @@ use crate::output::terminal::{Word, stderr_width, visible, wrapped};
 /// Interval between progress lines when stderr is not a terminal.
 const LINE_INTERVAL: Duration = Duration::from_secs(10);
 
-/// How the amount of finished work is shown.
+/// The form in which the amount of finished work is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Unit {
     /// As the number of finished units.

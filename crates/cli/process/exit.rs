@@ -6,7 +6,7 @@
 //! | 1 | error |
 //! | 2 | usage |
 //! | 3 | bad or corrupt data |
-//! | 4 | checkpoint invalid or of another shape |
+//! | 4 | checkpoint invalid or of a different shape |
 //! | 5 | numerical failure |
 //! | 6 | output in use by another process |
 //! | 7 | not enough memory: the estimate exceeds the limit, or an allocation failed |

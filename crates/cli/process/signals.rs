@@ -27,7 +27,7 @@ pub fn stop_on_signals() -> anyhow::Result<StopFlag> {
     stop_on_signals_after(Arc::new(AtomicBool::new(true)))
 }
 
-/// Like [`stop_on_signals`], but a stop ends the process at once as long as `has_started` is false.
+/// Returns a stop flag like [`stop_on_signals`], but a stop ends the process at once as long as `has_started` is false.
 ///
 /// # Errors
 /// Fails if the handlers cannot be installed.

@@ -19,7 +19,7 @@ const HEADER: usize = 24;
 const ABORT: u64 = 255;
 const MAX_REASON: usize = 1000;
 
-/// Why an operation with a rank failed.
+/// The reason for the failure of an operation with a rank.
 #[derive(Debug)]
 pub(super) enum Fault {
     Closed,

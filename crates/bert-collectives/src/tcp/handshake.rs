@@ -2,7 +2,7 @@
 //!
 //! 1. The accepting end sends the protocol's name and a random challenge.
 //! 2. The connecting end sends its challenge and its proof, a keyed digest of both challenges.
-//! 3. The accepting end answers with its own proof, or with one byte if it refuses.
+//! 3. The accepting end answers with its own proof, or with one byte if it rejects the connection.
 
 use std::fmt;
 use std::io::{self, ErrorKind, Read, Write};
@@ -43,7 +43,7 @@ impl fmt::Debug for Token {
     }
 }
 
-/// Why a handshake failed.
+/// The reason for the failure of a handshake.
 #[derive(Debug)]
 pub(super) enum HandshakeError {
     Io(io::Error),
@@ -146,7 +146,7 @@ impl<'a> TimedStream<'a> {
         check(&answer[1..], token.proof("accepts", [&theirs, &own]))
     }
 
-    /// Checks the proof of the connecting end of a connection, and sends the own one.
+    /// Checks the proof of the connecting end of a connection, and sends the proof of this end.
     pub(super) fn demand(&mut self, token: &Token) -> Result<(), HandshakeError> {
         let own = challenge()?;
         self.write(&[&PROTOCOL[..], &[VERSION], &own].concat())?;

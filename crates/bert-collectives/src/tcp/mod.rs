@@ -36,10 +36,10 @@ pub struct TcpTransport {
 impl TcpTransport {
     /// Joins a group: returns when all ranks are connected to each other.
     ///
-    /// `on_refused` is called with a text for each connection that rank 0 refuses.
+    /// `on_refused` is called with a text for each connection that rank 0 rejects.
     ///
     /// # Errors
-    /// Fails if rank 0 cannot listen or cannot be reached, if it refuses this rank, or if a rank does not join within
+    /// Fails if rank 0 cannot listen or cannot be reached, if it rejects this rank, or if a rank does not join within
     /// the timeout.
     pub fn join(
         config: &TcpConfig,

@@ -59,7 +59,7 @@ enum Answer {
     Refused(String),
 }
 
-/// Streams by rank; `None` for the own rank.
+/// Streams by rank; `None` for this rank.
 type Streams = Vec<Option<TcpStream>>;
 
 /// Returns the host names of all ranks and the connections to the others.

@@ -29,8 +29,8 @@ pub fn build_held_out(
 }
 
 impl BuildConfig {
-    /// Returns the configuration of the held-out data set: another folder, the other documents, and one pass with fixed
-    /// masks, so that evaluations are comparable. `None` without `--hold-out`.
+    /// Returns the configuration of the held-out data set: a different folder, the other documents, and one pass with
+    /// fixed masks, so that evaluations are comparable. `None` without `--hold-out`.
     #[must_use]
     pub fn held_out_config(&self) -> Option<Self> {
         let output = self.output.as_ref().filter(|_| self.hold_out.is_some() && !self.held_out)?;

@@ -29,7 +29,7 @@ pub struct PartOutcome {
     pub output: PathBuf,
     /// Number of shards that this part wrote; 0 if there are more parts than shards.
     pub shards: usize,
-    /// Number of rows in these shards.
+    /// Number of rows in the shards of this part.
     pub rows: u64,
     /// Whether the part was finished before.
     pub was_finished: bool,
@@ -42,7 +42,7 @@ pub struct PartText {
     pub output: PathBuf,
     /// Number of documents in this part's share of the text; 0 if the data set is finished and the text was removed.
     pub documents: u64,
-    /// Number of tokens in these documents.
+    /// Number of tokens in the documents of this part's share.
     pub tokens: u64,
     /// Whether the data set was finished before.
     pub was_finished: bool,

@@ -33,7 +33,7 @@ pub(crate) struct PreparedBuild<'a> {
     /// Minimum number of input bytes that are tokenized together; smaller in tests.
     pub(crate) segment: u64,
     pub(crate) vocabulary: Vocabulary,
-    /// How text is normalized.
+    /// The rules by which text is normalized.
     pub(crate) settings: TokenizerSettings,
     pub(crate) files: Vec<PathBuf>,
     pub(crate) formats: InputFormats,

@@ -47,7 +47,7 @@ impl HoldOut {
         self.limit.is_some_and(|limit| draw(seed, document) < limit)
     }
 
-    /// Returns the number of documents, if a number is held out and the limit of their draws is not known yet.
+    /// Returns the number of documents, if a number is held out and the limit of their draws is still unknown.
     pub(crate) fn open_number(self) -> Option<u64> {
         match self.amount {
             Amount::Documents(number) if self.limit.is_none() => Some(number),

@@ -68,7 +68,7 @@ impl DocumentGroups {
     /// Fails if a shard cannot be read or does not match the manifest.
     ///
     /// # Panics
-    /// If a row group does not exist.
+    /// Panics if a row group does not exist.
     pub fn read(&mut self, groups: impl IntoIterator<Item = u64>) -> Result<Bucket> {
         let ids = self.data.manifest().ids();
         let mut documents = DocumentsBuilder::new(ids.size());

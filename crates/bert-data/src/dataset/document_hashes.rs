@@ -28,7 +28,7 @@ pub struct DocumentHashes {
 pub struct SharedDocuments {
     /// Number of documents that were compared: all of a small data set, a random sample of a large one.
     pub compared: u64,
-    /// Number of these documents that the other data set has too.
+    /// Number of compared documents that the other data set has too.
     pub shared: u64,
 }
 
@@ -40,7 +40,7 @@ impl SharedDocuments {
 }
 
 impl DocumentHashes {
-    /// Adds a document without word marks.
+    /// Adds the hash of a document, given its ids without word marks.
     pub(crate) fn add(&mut self, ids: &[TokenId], packed: &mut Vec<u8>) {
         packed.clear();
         Width::Four.put(ids, packed);

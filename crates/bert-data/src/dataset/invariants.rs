@@ -67,8 +67,8 @@ pub struct Invariants {
     pub passes: u64,
     /// Number of tokens of the documents, summed over all passes.
     pub tokens: u64,
-    /// Number of these tokens that are in an instance of their own document. The others were truncated or have no
-    /// instance.
+    /// Number of tokens of the documents that are in an instance of their own document. The others were truncated or
+    /// have no instance.
     pub covered_tokens: u64,
     /// Number of rows that were built, equal to the number in the shards. If the shards hold documents, rows are
     /// documents.

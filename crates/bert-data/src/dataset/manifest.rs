@@ -171,8 +171,8 @@ impl Manifest {
     /// Reads and checks the manifest of a data folder; reads no other file.
     ///
     /// # Errors
-    /// Fails when the manifest is missing or cannot be read, when it is damaged or has another format version, or when
-    /// its values contradict each other.
+    /// Fails when the manifest is missing or cannot be read, when it is damaged or has a different format version, or
+    /// when its values contradict each other.
     pub fn read(folder: &Path) -> Result<Self> {
         let path = Self::path(folder);
         let bytes = match read_limited(&path, MAX_BYTES) {
@@ -219,7 +219,7 @@ impl Manifest {
         }
         let mut manifest: Self = serde_json::from_slice(json).map_err(invalid)?;
         manifest.check(path)?;
-        // `serde_json` may read a fraction with another last bit.
+        // `serde_json` may read a fraction with a different last bit.
         let Invariants { tokens, covered_tokens, .. } = manifest.invariants;
         manifest.report.omitted_fraction = omitted_fraction(tokens, covered_tokens);
         Ok(manifest)

@@ -92,7 +92,7 @@ impl DataSet {
     /// Returns the path or URL of a shard.
     ///
     /// # Panics
-    /// If the shard does not exist.
+    /// Panics if the shard does not exist.
     pub fn shard_path(&self, shard: usize) -> PathBuf {
         self.manifest.shard_path(&self.folder, shard)
     }
@@ -164,7 +164,7 @@ impl DataSet {
     /// Fails if the shard cannot be read or does not match the manifest.
     ///
     /// # Panics
-    /// If the shard does not exist.
+    /// Panics if the shard does not exist.
     pub fn read_rows(&self, shard: usize) -> Result<ShardRows> {
         self.check_shard(shard)?;
         let file = self.open_rows(shard)?;
@@ -179,7 +179,7 @@ impl DataSet {
     /// a difference the found and the expected value.
     ///
     /// # Panics
-    /// If the shard does not exist.
+    /// Panics if the shard does not exist.
     pub fn check_shard(&self, shard: usize) -> Result<()> {
         if is_url(&self.folder) {
             return self.shard_file(shard).map(drop);

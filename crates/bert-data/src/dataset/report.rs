@@ -81,7 +81,7 @@ pub struct DataReport {
     /// there are more than 262,144. If the shards hold documents, the number of passes is unlimited, and only documents
     /// without instances count.
     pub sampled_tokens: u64,
-    /// Number of these tokens that occur in no instance of any pass.
+    /// Number of checked tokens that occur in no instance of any pass.
     pub uncovered_tokens: u64,
     /// Number of rows in the data set.
     pub instances: u64,

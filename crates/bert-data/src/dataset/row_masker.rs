@@ -84,7 +84,7 @@ impl DocumentPasses {
     /// Fails if the documents cannot be read.
     ///
     /// # Panics
-    /// If `index` is outside the bucket.
+    /// Panics if `index` is outside the bucket.
     pub fn append_pairs(&self, bucket: &Bucket, pass: u64, index: usize, rows: &mut ShardRows) -> Result<()> {
         let mut random = pair_stream(self.masker.seed, pass, bucket.number(index));
         let documents = bucket.documents();

@@ -69,7 +69,7 @@ impl StoredRows {
     /// Fails if a shard cannot be read or does not match the manifest.
     ///
     /// # Panics
-    /// If the row does not exist.
+    /// Panics if the row does not exist.
     pub fn row(&mut self, index: u64) -> Result<Row<'_>> {
         let offset = self.seek(index)?;
         let block = self.block.as_ref().expect("seek loads a block");
@@ -86,7 +86,7 @@ impl StoredRows {
     /// Fails as [`StoredRows::row`] does.
     ///
     /// # Panics
-    /// If the row does not exist.
+    /// Panics if the row does not exist.
     pub fn stored(&mut self, index: u64) -> Result<Row<'_>> {
         let offset = self.seek(index)?;
         Ok(self.block.as_ref().expect("seek loads a block").rows.row(offset))

@@ -28,7 +28,8 @@ const BEFORE_NUMBERS: [&str; 43] = [
     "rys", "obr", "рис", "табл", "стр", "гл", "ст", "núm", "cap", "approx", "afb", "par",
 ];
 
-/// Words like "etc." that end a sentence if a capital follows. German nouns have capitals too, so it has none.
+/// Words like "etc." that end a sentence if a capital follows. German has no entry: its nouns are capitalized, so a
+/// capital does not show that a sentence begins.
 const ENDS: [(&str, &[&str]); 5] = [
     ("pl", &["itd.", "itp."]),
     ("it", &["ecc."]),

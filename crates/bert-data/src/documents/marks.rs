@@ -63,8 +63,8 @@ pub(crate) fn marks(word: &str) -> Marks {
     found
 }
 
-/// Returns the number of words between blanks, if fewer than one in a hundred can have marks that are letters: nearly all
-/// characters are of Latin, Greek or Cyrillic, or signs of typography.
+/// Returns the number of words that white space separates, if fewer than one in a hundred can have marks that are
+/// letters: nearly all characters are of Latin, Greek or Cyrillic, or signs of typography.
 fn words_without_letters(text: &[u8]) -> Option<u64> {
     let words = text.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty()).count();
     let others = text.iter().filter(|byte| matches!(byte, 0xD6..=0xE1 | 0xE3..)).count();

@@ -128,7 +128,7 @@ impl Documents {
         Ok(())
     }
 
-    /// Returns the documents in another order: `order` lists the index of the document at each position.
+    /// Returns the documents in a different order: `order` lists the index of the document at each position.
     pub(crate) fn reordered(self, order: Vec<u32>) -> Self {
         Self { order: Some(order), ..self }
     }
@@ -172,7 +172,7 @@ impl Documents {
     /// Returns the document at this index.
     ///
     /// # Panics
-    /// If `index` is out of range.
+    /// Panics if `index` is out of range.
     pub fn document(&self, index: usize) -> Document<'_> {
         let index = self.stored(index);
         let start = self.starts[index];
@@ -210,7 +210,7 @@ impl Document<'_> {
     /// Returns the start of a sentence, or the end of the document if `sentence` is the number of sentences.
     ///
     /// # Panics
-    /// If `sentence` is greater than the number of sentences.
+    /// Panics if `sentence` is greater than the number of sentences.
     pub fn sentence_start(&self, sentence: usize) -> usize {
         match self.borders.get(sentence) {
             Some(&border) => u32::from_le_bytes(border) as usize,
@@ -222,7 +222,7 @@ impl Document<'_> {
     /// Returns the token range of a sentence.
     ///
     /// # Panics
-    /// If the sentence does not exist.
+    /// Panics if the sentence does not exist.
     pub fn sentence(&self, sentence: usize) -> Range<usize> {
         self.sentence_start(sentence)..self.sentence_start(sentence + 1)
     }
@@ -230,7 +230,7 @@ impl Document<'_> {
     /// Appends the tokens in this range to `out`.
     ///
     /// # Panics
-    /// If the range is outside the document.
+    /// Panics if the range is outside the document.
     pub fn append_tokens(&self, range: Range<usize>, out: &mut Vec<u32>) {
         self.width.get(self.packed(range), out);
     }
@@ -338,7 +338,7 @@ impl DocumentsBuilder {
     /// Fails as [`DocumentsBuilder::push_sentence`] does.
     ///
     /// # Panics
-    /// If the corpus is on disk.
+    /// Panics if the corpus is on disk.
     pub(crate) fn finish(mut self) -> Result<Documents> {
         assert!(self.files.is_none(), "a corpus on disk is read from its files");
         self.close_document()?;
@@ -410,7 +410,7 @@ impl Bucket {
     /// Returns the number, in text order, of the document at an index of the bucket.
     ///
     /// # Panics
-    /// If `index` is outside the bucket.
+    /// Panics if `index` is outside the bucket.
     pub fn number(&self, index: usize) -> u64 {
         self.numbers[index]
     }

@@ -30,7 +30,7 @@ pub(crate) fn check_held_out(config: &BuildConfig, read: &ReadReport, kept: u64)
     Err(too_few(share, held_out, held_out + kept))
 }
 
-/// Returns the error of too few documents for a data set of their own.
+/// Returns the error for too few documents for a data set of their own.
 pub(crate) fn too_few(share: impl Display, held_out: u64, documents: u64) -> Error {
     Error::data(format!(
         "`.hold_out` {share} selects {held_out} of {documents} documents, too few to evaluate on: hold out a larger share, or \

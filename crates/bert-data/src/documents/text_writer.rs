@@ -11,7 +11,7 @@ use crate::error::Result;
 /// document. Returns the number of documents.
 ///
 /// The documents may come from a database or another iterator; only one sentence is in memory at a time. Line breaks in
-/// a sentence become blanks. Sentences and documents without text are left out.
+/// a sentence become spaces. Sentences and documents without text are left out.
 ///
 /// # Errors
 /// Fails when the file cannot be written. It appears only when it is complete.

@@ -20,16 +20,16 @@ use crate::instance::pairs::{Instance, PairRules, UncutPair, draw_uncut_pairs};
 pub struct SentenceStage {
     /// The line of the text.
     pub text: String,
-    /// Its word pieces.
+    /// The word pieces of the line.
     pub pieces: Vec<String>,
 }
 
 /// A segment of an instance.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SegmentStage {
-    /// Index of its document.
+    /// Index of the segment's document.
     pub document: usize,
-    /// Its first sentence in the document.
+    /// Index of the segment's first sentence in the document.
     pub first_sentence: usize,
     /// The number of sentences.
     pub sentences: usize,
@@ -90,7 +90,7 @@ pub struct Stages {
 pub struct StageRules<'a> {
     /// The tokenizer.
     pub tokenizer: &'a Tokenizer,
-    /// Its vocabulary.
+    /// The vocabulary of the tokenizer.
     pub vocabulary: &'a Vocabulary,
     /// The rules for pairs.
     pub pairs: PairRules,

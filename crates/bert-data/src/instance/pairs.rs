@@ -29,7 +29,7 @@ pub struct Instance {
     pub segment_ids: Vec<i8>,
     /// Positions of the masked tokens, ascending; none before masking.
     pub masked_lm_positions: Vec<u32>,
-    /// The original ids at these positions.
+    /// The original ids at the masked positions.
     pub masked_lm_ids: Vec<TokenId>,
     /// Whether B does not follow A in the text: it is random, or ([`Nsp::Sop`]) the two are swapped.
     pub is_random_next: bool,

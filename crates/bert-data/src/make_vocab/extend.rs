@@ -42,7 +42,7 @@ pub struct ExtendedVocabulary {
 /// A new piece.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AddedPiece {
-    /// Its id.
+    /// The id of the piece.
     pub id: u32,
     /// The piece; one that continues a word begins with `##`.
     pub piece: String,

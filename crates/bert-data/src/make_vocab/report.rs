@@ -21,11 +21,11 @@ pub struct TrainedVocabulary {
 pub struct VocabReport {
     /// Number of tokens of the text.
     pub text_tokens: u64,
-    /// Number of these tokens that are `[UNK]`.
+    /// Number of tokens of the text that are `[UNK]`.
     pub unknown_tokens: u64,
     /// Number of distinct characters of the text.
     pub characters: usize,
-    /// Number of these characters that are not in the vocabulary.
+    /// Number of distinct characters that are not in the vocabulary.
     pub dropped_characters: usize,
     /// Occurrences of rare words that were not counted because of [`max_words`](super::VocabConfig::max_words).
     pub dropped_words: u64,

@@ -32,7 +32,7 @@ pub fn read_shard(path: &Path) -> Result<ShardRows> {
     let second = file.metadata.schema().fields().get(1);
     let is_hf = second.is_some_and(|field| field.name() == HF_COLUMNS[1]);
     let columns = if is_hf { Columns::Hf } else { Columns::Reference };
-    // Without a manifest it is not known whether the shard has word marks.
+    // Without a manifest it is unknown whether the shard has word marks.
     if is_hf || file.check_columns(&row_schema(columns, true)).is_err() {
         file.check_columns(&row_schema(columns, false))?;
     }
@@ -110,7 +110,7 @@ impl ShardFile {
     /// Returns the range of the rows of a row group.
     ///
     /// # Panics
-    /// If there is no such row group.
+    /// Panics if the row group does not exist.
     pub fn rows_of(&self, group: usize) -> Range<u64> {
         self.starts[group]..self.starts[group + 1]
     }

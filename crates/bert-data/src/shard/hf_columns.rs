@@ -110,7 +110,10 @@ fn padded_from(mask: &[i8]) -> Result<usize, Error> {
     }
 }
 
-/// Returns positions and ids of the masked tokens; padding must have none.
+/// Writes the positions and ids of the masked tokens to the vectors.
+///
+/// # Errors
+/// Fails when a padding position has a label.
 fn masks_of(
     labels: &[i32],
     tokens: usize,

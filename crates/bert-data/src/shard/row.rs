@@ -17,7 +17,7 @@ pub struct Row<'a> {
     pub segment_ids: &'a [i8],
     /// Positions of the masked tokens, ascending; none in a stored row if the loader masks.
     pub masked_lm_positions: &'a [u32],
-    /// The original ids at these positions.
+    /// The original ids at the masked positions.
     pub masked_lm_ids: &'a [TokenId],
     /// 1 when B is random or, with sentence order, when the segments are swapped; else 0.
     pub next_sentence_label: i8,
@@ -68,7 +68,7 @@ pub struct ShardRows {
     pub(super) masked_lm_ids: Vec<TokenId>,
     pub(super) mask_ends: Vec<u64>,
     pub(super) next_sentence_labels: Vec<i8>,
-    /// Same length as `input_ids`, or empty.
+    /// Whether each token continues a word: as long as `input_ids`, or empty.
     pub(super) continues_word: Vec<bool>,
 }
 
@@ -86,7 +86,7 @@ impl ShardRows {
     /// Returns one row.
     ///
     /// # Panics
-    /// If there is no such row.
+    /// Panics if the row does not exist.
     pub fn row(&self, index: usize) -> Row<'_> {
         let range = |ends: &[u64]| {
             let start = if index == 0 { 0 } else { ends[index - 1] as usize };
@@ -124,7 +124,8 @@ impl ShardRows {
         checked.map_err(|(row, problem)| Error::data(format!("row {row}: {problem}")).at(path))
     }
 
-    /// Same as [`ShardRows::check`] from row `first`; the error is the number of a row and its problem.
+    /// Checks the rows from row `first` on like [`ShardRows::check`], but the error is the number of a row and its
+    /// problem.
     pub(crate) fn check_from(
         &self,
         first: usize,

@@ -310,9 +310,10 @@ pub const FORMAT_VERSION: u32 = 4;
 
 /// The version of all random draws for a data set, and of the content of an unfinished build.
 ///
-/// Raise it with every change by which the same options and text give different rows (another order of draws, another
-/// rule for pairs or masks), or by which a work folder changes. A build continues only with the version that it was
-/// started with. 2: sentences longer than an instance are used in pieces. 3: rows are generated bucket by bucket.
+/// Raise it with every change by which the same options and text give different rows (a different order of draws, a
+/// different rule for pairs or masks), or by which a work folder changes. A build continues only with the version that
+/// it was started with. 2: sentences longer than an instance are used in pieces. 3: rows are generated bucket by
+/// bucket.
 pub const STREAMS_VERSION: u32 = 3;
 
 /// The columns in which rows are stored.

@@ -190,7 +190,7 @@ impl FinetuneConfig {
     /// for other tasks.
     ///
     /// # Errors
-    /// Fails when a flag has an invalid value or belongs to another task; the error names the flag.
+    /// Fails when a flag has an invalid value or belongs to a different task; the error names the flag.
     pub(crate) fn question_settings(&self) -> Result<Option<(WindowSettings, AnswerSettings)>, Error> {
         let spec = self.task.spec();
         let SquadArgs { doc_stride, max_query_length, n_best_size, max_answer_length, .. } = self.squad;

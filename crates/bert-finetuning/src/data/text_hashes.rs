@@ -46,7 +46,8 @@ impl TextHashes {
     }
 }
 
-/// Returns the hash of the words of a text. A punctuation mark is a word, as for the model, so blanks around it do not matter.
+/// Returns the hash of the words of a text. A punctuation mark is a word, as for the model, so spaces around it do not
+/// matter.
 fn text_hash(text: &str) -> u64 {
     let mut spaced = String::with_capacity(text.len());
     for c in text.chars() {
@@ -121,7 +122,7 @@ pub struct SharedTexts {
     pub(crate) part: Part,
     /// Name of the other set: `the training set`, `dev`, or the training set of another task.
     pub compared_with: String,
-    /// Its examples.
+    /// Number of examples of the set.
     pub examples: usize,
     /// Examples with the same texts as an example of the other set.
     pub equal: usize,

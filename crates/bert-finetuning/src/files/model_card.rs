@@ -24,7 +24,7 @@ impl CardOptions {
     /// Checks that both have the form of an identifier.
     ///
     /// # Errors
-    /// Fails when one of them has another form; the error names the flag.
+    /// Fails when one of them has a different form; the error names the flag.
     pub fn check(&self) -> Result<(), Error> {
         for (flag, value) in [("language", &self.language), ("license", &self.license)] {
             let valid = |text: &str| {
@@ -116,7 +116,7 @@ pub struct Card {
     pub dataset: CardDataset,
     /// Scores; without any, the card says that there are none.
     pub scores: Vec<CardScore>,
-    /// Description of the training text, in rows; empty if it is not known.
+    /// Description of the training text, in rows; empty if the text is unknown.
     pub text: Vec<(&'static str, String)>,
     /// Python code that loads the model from [`MODEL_PATH`].
     pub usage: String,

@@ -178,7 +178,7 @@ pub(crate) trait FinetuneTask {
     /// Returns the examples of a part.
     ///
     /// # Panics
-    /// When the task does not have the part.
+    /// Panics if the task does not have the part.
     fn part(&self, part: Part) -> &Self::Set {
         &self.sets().parts[&part]
     }

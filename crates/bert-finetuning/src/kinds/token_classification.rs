@@ -257,8 +257,8 @@ fn check_tags(path: &Path, sentences: &[Sentence], known: &[String]) -> Result<(
     Ok(())
 }
 
-/// Writes words, their true tags if known, and the predicted tags; an empty line ends a sentence. A blank within a word
-/// is written as `_`, since blanks separate the columns.
+/// Writes words, their true tags if known, and the predicted tags; an empty line ends a sentence. A space within a word
+/// is written as `_`, since spaces separate the columns.
 fn write_tags(out: &mut dyn Write, sentences: &[Sentence], predicted: &[Vec<String>]) -> io::Result<()> {
     for (sentence, predicted) in sentences.iter().zip(predicted) {
         for (at, (word, tag)) in sentence.words.iter().zip(predicted).enumerate() {

@@ -1,6 +1,6 @@
-//! Implements `finetune --adapter`, which adds an adapter to the model, and `--fusion`, which trains an attention over
-//! several trained adapters: builds the models and counts the trained parameters. Also implements `--trainable-layers` and
-//! `--layer-decay`.
+//! Implements `finetune --adapter`, which adds an adapter to the model, and `--fusion`, which trains an attention layer
+//! over several trained adapters. Builds the models and counts the trained parameters. Also implements
+//! `--trainable-layers` and `--layer-decay`.
 //!
 //! Only the adapters in the encoder are trained. The encoder stays in training mode, so it applies dropout as in a full
 //! fine-tuning; the `adapters` library does the same.

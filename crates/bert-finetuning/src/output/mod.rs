@@ -133,6 +133,6 @@ fn warnings<T: FinetuneTask>(task: &T, runs: &CellRuns<'_, T>, dev: &SeedSummary
     });
     let sets = task.sets();
     let notes = task.setup().checkpoint.notes.iter().chain(&sets.notes).cloned();
-    // Texts that are cut come before advice about the learning rate.
+    // Warnings about truncated texts come before advice about the learning rate.
     notes.chain(run_warnings).chain(dev.warnings()).chain(sets.training.warning()).collect()
 }

@@ -43,13 +43,13 @@ pub struct FinetuneReport {
     pub parameters: TrainedParameters,
     /// Number of examples trained on.
     pub train_examples: usize,
-    /// How the training file was split.
+    /// The division of the training file.
     pub training: TrainingParts,
     /// Settings and digests of weights, vocabulary and data that determine the results.
     pub identity: Value,
     /// Digest of the dev examples and labels; only runs with the same digest are comparable.
     pub dev_digest: String,
-    /// How the scored epochs were selected.
+    /// The selection of the scored epochs.
     pub selection: SelectionReport,
     /// The texts that each scored set shares with the training set.
     pub shared_texts: Vec<SharedTexts>,

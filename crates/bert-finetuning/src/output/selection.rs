@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::config::{FinetuneConfig, Selection};
 use crate::run::run_report::{EpochReport, RunReport};
 
-/// How the scored epoch of each run was selected.
+/// The selection of the scored epoch of each run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct SelectionReport {
@@ -20,7 +20,7 @@ pub struct SelectionReport {
     pub metric: Metric,
     /// Mean of the metric on dev over the runs, at the selected epochs.
     pub selected: f64,
-    /// The same at the last epochs, if dev was scored there.
+    /// Mean of the metric on dev at the last epochs, if dev was scored there.
     pub last_epoch: Option<f64>,
 }
 

@@ -51,7 +51,7 @@ impl<'a, T: FinetuneTask> CellRuns<'a, T> {
     /// Returns the model of any run, which is read from the saved runs unless it is in memory (`--keep-seeds`).
     ///
     /// # Errors
-    /// Fails as [`Self::model`] does; when the file of the model cannot be read.
+    /// Fails as [`Self::model`] does, or when the file of the model cannot be read.
     pub(crate) fn model_of<'r>(
         &self,
         run: &'r FinishedRun<T>,

@@ -73,7 +73,7 @@ pub(crate) struct Progress {
 pub(crate) struct TaskProgress {
     /// Finished steps on the task.
     pub(crate) steps: u64,
-    /// Losses of these steps since the last epoch.
+    /// Losses of the steps on the task since the last epoch.
     pub(crate) losses: Vec<f64>,
     /// Finished epochs.
     pub(crate) history: Vec<EpochReport>,
@@ -115,7 +115,7 @@ impl<'a> SavedRuns<'a> {
     /// Opens the saved runs in a locked output folder. With `resume`, existing runs are kept.
     ///
     /// # Errors
-    /// Fails when the existing runs have another identity, or, without `resume`, when a run has finished or has a
+    /// Fails when the existing runs have a different identity, or, without `resume`, when a run has finished or has a
     /// checkpoint.
     pub(crate) fn open(
         output: StagedFolder<'a>,
@@ -147,7 +147,7 @@ impl<'a> SavedRuns<'a> {
     /// Returns whether an output folder has saved runs with this identity.
     ///
     /// # Errors
-    /// Fails when the saved runs have another identity.
+    /// Fails when the saved runs have a different identity.
     pub(crate) fn are_of(
         output: &StagedFolder<'_>,
         identity: &Value,

@@ -32,7 +32,7 @@ pub struct EpochReport {
 /// One run in the report.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct RunReport {
-    /// Its seed.
+    /// The seed of the run.
     pub seed: u64,
     /// Epochs trained at the selected state.
     pub epoch: f64,

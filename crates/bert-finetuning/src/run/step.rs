@@ -22,7 +22,7 @@ pub(crate) struct TrainState<M> {
 pub(crate) struct StepBatches<B> {
     /// Each micro-batch with the number of its first sequence in the step.
     pub(crate) batches: Vec<(B, u64)>,
-    /// Number of targets in all of them.
+    /// Number of targets in all micro-batches.
     pub(crate) targets: usize,
 }
 

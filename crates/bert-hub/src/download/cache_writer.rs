@@ -39,7 +39,7 @@ impl Cache<'_> {
         create_parent(&link)?;
         let up = "../".repeat(2 + file.matches('/').count());
         let target = format!("{up}blobs/{digest}");
-        // Another version of this file cannot be there, but a link to a file that was removed can.
+        // A different version of this file cannot be there, but a link to a file that was removed can.
         if fs::read_link(&link).is_ok_and(|found| found != Path::new(&target)) {
             fs::remove_file(&link).map_err(Error::io("remove", &link))?;
         }

@@ -62,7 +62,7 @@ pub struct Attention {
 pub struct NamedAttention<'a> {
     /// The name of the model.
     pub name: &'a str,
-    /// Its attention.
+    /// The attention of the model.
     pub attention: &'a Attention,
 }
 
@@ -134,7 +134,7 @@ impl Attention {
     /// Each head has `[tokens * tokens]` weights.
     ///
     /// # Panics
-    /// When there are fewer layers.
+    /// Panics if the model has no layer `layer`.
     pub fn heads(&self, layer: usize) -> &[Vec<f32>] {
         &self.layers[layer]
     }
@@ -142,7 +142,7 @@ impl Attention {
     /// Returns the queries and keys of each head of a layer.
     ///
     /// # Panics
-    /// When there are fewer layers.
+    /// Panics if the model has no layer `layer`.
     pub fn queries_and_keys(&self, layer: usize) -> &[QueriesAndKeys] {
         &self.vectors[layer]
     }
@@ -150,7 +150,7 @@ impl Attention {
     /// Returns the weight with which a query token attends to a key token. All numbers count from 0.
     ///
     /// # Panics
-    /// When the layer, the head or the token is out of range.
+    /// Panics if the layer, the head or the token is out of range.
     pub fn weight(&self, layer: usize, head: usize, query: usize, key: usize) -> f32 {
         let tokens = self.tokens.len();
         assert!(key < tokens, "token {key} of {tokens}");

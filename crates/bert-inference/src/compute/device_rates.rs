@@ -12,7 +12,7 @@ use serde::Serialize;
 pub struct DeviceRates {
     /// Floating-point operations per second of products in f32, of the shape of BERT-base's feed-forward network.
     pub f32_flops: f64,
-    /// The same in bf16; `None` if the device has no bf16.
+    /// Floating-point operations per second of the same products in bf16; `None` if the device has no bf16.
     pub bf16_flops: Option<f64>,
     /// Bytes per second that an elementwise operation reads and writes.
     pub memory_bytes: f64,

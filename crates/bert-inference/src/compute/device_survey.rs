@@ -12,7 +12,7 @@ use crate::error::Error;
 /// A device of this machine.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct DeviceInfo {
-    /// Its name on the command line.
+    /// The name of the device on the command line.
     pub device: DeviceName,
     /// The name that it gives itself; for the CPU, its vector instructions.
     pub name: String,

@@ -1,8 +1,8 @@
 //! Records what made a result: the program with its commit, the processor, and the command that was started.
 //!
 //! The summation order of a matrix product depends on the processor's vector instructions and L1 cache, never on the
-//! number of threads. A run that continues with another program or on another processor is equally valid, but its bits
-//! may differ from an uninterrupted run.
+//! number of threads. A run that continues with a different program or on a different processor is equally valid, but
+//! its bits may differ from an uninterrupted run.
 
 use std::time::SystemTime;
 
@@ -10,7 +10,8 @@ use bert_storage::commit;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-/// Returns the settings of the program and the processor that determine the last bits of a result.
+/// Returns the properties of the program and the computer that determine the last bits of a result: versions, system,
+/// instruction set, L1 cache.
 pub fn environment() -> Value {
     let [bytes, ways, line] = bert_kernels::processor::l1_cache();
     json!({

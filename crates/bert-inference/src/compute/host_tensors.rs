@@ -37,7 +37,7 @@ pub fn read<const D: usize>(tensor: Tensor<D>) -> Result<Vec<f32>, Error> {
 /// Returns the elements of a tensor in row-major order, without a `Result`.
 ///
 /// # Panics
-/// When the device fails.
+/// Panics if the device fails.
 pub fn values<const D: usize>(tensor: Tensor<D>) -> Vec<f32> {
     read(tensor).unwrap_or_else(|error| panic!("{error}"))
 }

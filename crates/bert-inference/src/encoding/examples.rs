@@ -157,7 +157,7 @@ impl ClassificationBatch {
     /// Returns the class numbers, `[batch]`.
     ///
     /// # Panics
-    /// When an example has no class.
+    /// Panics if an example has no class.
     pub fn classes(&self, device: &Device) -> Tensor<1, Int> {
         let class = |label: &Option<Label>| match label {
             Some(Label::Class(class)) => *class as i32,
@@ -169,7 +169,7 @@ impl ClassificationBatch {
     /// Returns the scores after `scaled`, `[batch]`.
     ///
     /// # Panics
-    /// When an example has no score.
+    /// Panics if an example has no score.
     pub fn scores(&self, device: &Device, scaled: impl Fn(f32) -> f32) -> Tensor<1> {
         let score = |label: &Option<Label>| match label {
             Some(Label::Score(score)) => scaled(*score),

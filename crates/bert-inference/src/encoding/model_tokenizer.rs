@@ -18,7 +18,7 @@ pub struct ModelTokenizer {
     pub vocabulary: Vocabulary,
     /// The tokenizer.
     pub tokenizer: Tokenizer,
-    /// How text is normalized.
+    /// The rules by which text is normalized.
     pub settings: TokenizerSettings,
     /// The file or the data folder that the vocabulary was read from.
     pub source: PathBuf,
@@ -91,8 +91,8 @@ impl ModelTokenizer {
     /// the vocabulary's. A `pad_token_id` of 0 passes: it is also the default of `transformers`, and padding is masked.
     ///
     /// # Errors
-    /// Fails when the model lacks embeddings of some tokens, or when its configuration has other ids of special tokens;
-    /// the error lists the differences.
+    /// Fails when the model lacks embeddings of some tokens, or when its configuration has different ids of special
+    /// tokens; the error lists the differences.
     pub fn check_fits(&self, model: &BertConfig) -> Result<(), Error> {
         let known = model.vocab_size;
         let size = self.vocabulary.len();

@@ -93,7 +93,7 @@ impl Embeddings {
     /// Fails as [`Extractor::each_line`] does.
     ///
     /// # Panics
-    /// For an extractor without pooling.
+    /// Panics if the extractor has no pooling.
     pub fn from_texts(extractor: &Extractor, texts: &dyn TextSource) -> Result<Self, Error> {
         assert!(extractor.pooling().is_some(), "a vector for each line");
         let mut embeddings = Self { dimensions: extractor.hidden_size(), ..Self::default() };
@@ -128,7 +128,7 @@ impl Embeddings {
     /// Projects the vectors, and finds the `neighbours` nearest vectors of each.
     ///
     /// # Panics
-    /// Without a vector.
+    /// Panics if there is no vector.
     pub fn project(&self, neighbours: usize) -> Projection {
         let count = self.labels.len();
         let d = self.dimensions;

@@ -27,7 +27,7 @@ const WINDOW: usize = 32;
 const BATCH: usize = 8;
 /// Default number of layers (the last four), as in the reference's example.
 const DEFAULT_LAYERS: i32 = 4;
-/// The reference's `max_seq_length`, for models whose length is not known.
+/// The reference's `max_seq_length`, for models whose length is unknown.
 const DEFAULT_LENGTH: usize = 128;
 
 /// The hidden states of one line.
@@ -56,11 +56,11 @@ pub struct Extractor {
     device: Device,
 }
 
-/// How one vector is made of a text.
+/// The method that computes one vector for a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PooledVectors {
-    /// The way of pooling.
+    /// The pooling method.
     pub pooling: Pooling,
     /// Whether the vector is divided by its length.
     pub normalize: bool,
@@ -87,9 +87,9 @@ impl Extractor {
         self.text.settings.split_special_tokens
     }
 
-    /// Opens a model folder (see [`crate::model_dir::model_folder::resolve_model_folder`]) to extract its last layer. Texts
-    /// are truncated to the length of [`ModelDescription::encoding_length`]; if the model's length is not known, to the
-    /// reference's 128.
+    /// Opens a model folder (see [`crate::model_dir::model_folder::resolve_model_folder`]) to extract its last layer.
+    /// Texts are truncated to the length of [`ModelDescription::encoding_length`]; if the model's length is unknown, to
+    /// the reference's 128.
     ///
     /// # Errors
     /// Fails when the folder cannot be read, when an encoder is given for a model that has one, or when the model has
@@ -131,17 +131,17 @@ impl Extractor {
         Self { pooling: Some(PooledVectors { pooling, normalize: false }), ..self }
     }
 
-    /// Returns one vector per text and layer as the folder of a model of sentences requires.
+    /// Returns one vector per text and layer as the folder of a sentence model requires.
     ///
     /// # Errors
-    /// Fails when the folder names no way of pooling, or has modules or a prompt that cannot be computed.
+    /// Fails when the folder names no pooling method, or has modules or a prompt that cannot be computed.
     pub fn with_own_pooling(self) -> Result<Self, Error> {
         let pooling = self.description.pooling_of_texts()?;
         let normalize = self.description.normalize;
         Ok(Self { pooling: Some(PooledVectors { pooling, normalize }), ..self })
     }
 
-    /// Returns one vector per text and layer: as the folder of a model of sentences requires, the mean for other models.
+    /// Returns one vector per text and layer: as the folder of a sentence model requires, the mean for other models.
     ///
     /// # Errors
     /// Fails when the folder has modules or a prompt that cannot be computed.

@@ -41,7 +41,7 @@ pub struct NeighbourSearch {
     queries: Queries,
 }
 
-/// How a query becomes a vector.
+/// The method that computes the vector of a query.
 #[expect(clippy::large_enum_variant, reason = "a search has one value")]
 enum Queries {
     /// The mean of the word embeddings of its pieces.
@@ -62,7 +62,8 @@ impl NeighbourSearch {
         Ok(Self { candidates, queries: Queries::Words { tokenizer, table } })
     }
 
-    /// Searches among texts, by the pooled hidden states of the last layer: pooled as the folder of a model of sentences states, else their mean.
+    /// Searches among texts, by the pooled hidden states of the last layer: pooled as the folder of a sentence model
+    /// states, else their mean.
     ///
     /// # Errors
     /// Fails when the folder or the input cannot be read, or no line has a word.
@@ -123,7 +124,7 @@ impl NeighbourSearch {
 /// A query as a vector.
 struct Query {
     vector: Vec<f32>,
-    /// Its pieces, if it is not one word.
+    /// The pieces of the query, if it is not one word.
     pieces: Vec<String>,
     /// The candidate that is the query itself.
     own: Option<String>,

@@ -32,7 +32,7 @@ pub(crate) fn write_line(out: &mut dyn Write, line: &impl Serialize) -> Result<(
 /// Returns whether a path exists. Links are followed.
 ///
 /// # Errors
-/// Fails when the system returns another error than "not found", such as a missing permission or a loop of links.
+/// Fails when the system returns an error other than "not found", such as a missing permission or a loop of links.
 pub fn exists(path: &Path) -> Result<bool, Error> {
     match std::fs::metadata(path) {
         Ok(_) => Ok(true),

@@ -60,7 +60,7 @@ impl<M: Architecture> LoadedModel<M> {
 /// random. The maximum length of `options` is not read.
 ///
 /// # Errors
-/// Fails as [`ModelFiles::open`] does; when the weights cannot be read or do not match the configuration, or when an
+/// Fails as [`ModelFiles::open`] does, when the weights cannot be read or do not match the configuration, or when an
 /// encoder is given for a model that has one.
 pub fn load_encoder(
     folder: &Path,
@@ -87,7 +87,8 @@ pub(crate) fn no_layer(layer: i32, count: i32) -> Error {
 /// has one output for each choice.
 ///
 /// # Errors
-/// Fails when the configuration states another number than the default; `transformers` does not load such a folder.
+/// Fails when the configuration states a number that differs from the default; `transformers` does not load such a
+/// folder.
 pub fn with_outputs(folder: &Path, config: BertConfig, tensors: &NamedTensors) -> Result<BertConfig, Error> {
     let heads = ["classifier.weight", "head.classifier.weight", "qa_outputs.weight"];
     let outputs = heads.iter().find_map(|name| tensors.get(*name)?.0.first().copied());
@@ -287,7 +288,7 @@ impl AdapterBase<'_> {
             }
             error => error,
         })?;
-        // An encoder named by the user is not checked: the same weights may be stored in another format.
+        // An encoder named by the user is not checked: the same weights may be stored in a different format.
         if self.encoder.is_none() {
             check_recorded_encoder(self.folder, &encoder)?;
         }

@@ -33,7 +33,7 @@ pub struct ModelOptions<'a> {
 }
 
 impl ModelOptions<'_> {
-    /// Returns the kernels and precision of the training, unless another precision is requested.
+    /// Returns the kernels and precision of the training, unless a different precision is requested.
     ///
     /// # Errors
     /// Fails when the device does not support the precision.

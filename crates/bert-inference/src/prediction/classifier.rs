@@ -140,8 +140,8 @@ impl Classifier {
     /// segment.
     ///
     /// # Errors
-    /// Fails when an example has another form than the training examples; the error names the line. When an example is
-    /// a pair and the model has one segment.
+    /// Fails when an example differs in form from the training examples; the error names the line. When an example is a
+    /// pair and the model has one segment.
     pub(crate) fn check_forms(&self, path: &Path, examples: &[Example]) -> Result<(), Error> {
         let check = |example: &Example| {
             let checked = self.description.check_form(example);

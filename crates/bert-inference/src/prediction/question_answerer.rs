@@ -20,7 +20,7 @@ use crate::model_dir::model_options::ModelOptions;
 pub struct TextAnswer {
     /// The answer; empty if the text does not contain one.
     pub answer: String,
-    /// Its probability among the best candidates, including "no answer" if the model was trained for it.
+    /// The probability of the answer among the best candidates, including "no answer" if the model was trained for it.
     pub probability: f64,
 }
 

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | classes | the class with the highest mean probability, and the mean probabilities |
 //! | score | the mean of the scores, and their SD |
-//! | answers to questions | the answer with the highest mean probability; models with another answer count as 0 |
+//! | answers to questions | the answer with the highest mean probability; models with a different answer count as 0 |
 //! | tags | for each word, the tag of most models |
 //!
 //! Ties go to the first class, or to the first seed.

@@ -16,7 +16,7 @@ use crate::model_dir::model_options::ModelOptions;
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct TaggedText {
-    /// One tag per word; blanks separate words.
+    /// One tag per word; spaces separate words.
     pub tags: Vec<String>,
     /// The entities in the tags; `None` if the tags follow no known scheme.
     #[serde(skip_serializing_if = "Option::is_none")]

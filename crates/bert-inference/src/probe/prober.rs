@@ -25,7 +25,7 @@ use crate::probe::word_edits::{Edit, Replacement, Target, with_ids_at, word_rang
 pub struct Guess {
     /// A label, a word, or a score.
     pub answer: String,
-    /// Its probability; `None` for a score.
+    /// The probability of the answer; `None` for a score.
     pub probability: Option<f32>,
 }
 

@@ -42,7 +42,7 @@ pub struct Saliency {
     pub of: String,
     /// The answer.
     pub answer: String,
-    /// Its probability; `None` for a score.
+    /// The probability of the answer; `None` for a score.
     pub probability: Option<f32>,
     /// The words of the text.
     pub words: Vec<WordSaliency>,

@@ -36,7 +36,7 @@ pub(crate) fn width(x: &FlexTensor) -> usize {
 /// Copies the elements of an integer tensor to the host.
 ///
 /// # Panics
-/// If an element is negative.
+/// Panics if an element is negative.
 pub(crate) fn indices<const D: usize>(x: Tensor<D, burn::tensor::Int>) -> Vec<usize> {
     let index = |i: i64| usize::try_from(i).expect("indices are not negative");
     x.into_data().iter::<i64>().map(index).collect()

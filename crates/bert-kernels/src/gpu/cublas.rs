@@ -161,7 +161,7 @@ fn multiply_onto(
 }
 
 impl Layout {
-    /// Returns the layout of a tensor; `None` for elements in another order.
+    /// Returns the layout of a tensor; `None` for elements in a different order.
     fn new(x: &CubeTensor) -> Option<Self> {
         let dims = x.meta.shape().to_vec();
         let steps = x.meta.strides().to_vec();

@@ -83,7 +83,7 @@ pub(super) fn sums_by_index(
     }
     let client = gradient.client.clone();
     let device = gradient.device.clone();
-    // Of one axis, because burn may put unused cells between the rows of a matrix.
+    // The tensor has one axis, because burn may put unused cells between the rows of a matrix.
     let zeros = || zeros_client(client.clone(), device.clone(), Shape::new([rows * width]), DType::F32);
     let table = existing.map_or_else(zeros, |table| writable(into_contiguous(table)));
     let table = into_contiguous(Cube::float_reshape(table, Shape::new([rows, width])));

@@ -153,7 +153,7 @@ impl Fused<8, Cube> for SelfAttention {
     }
 }
 
-/// Returns three f32 matrices of `width` columns side by side, flat, in another type.
+/// Returns three f32 matrices of `width` columns side by side, flat, in a different type.
 fn join([query, key, value]: [CubeTensor; 3], width: usize, dtype: DType) -> CubeTensor {
     let joined = empty_with(&query, 3 * len(&query), dtype);
     let vector = vector_size(width, &query);
@@ -245,17 +245,17 @@ fn join_heads(gradients: [CubeTensor; 3], sizes: Sizes) -> (CubeTensor, CubeTens
     (joined, column_sums(sums, blocks.count, width))
 }
 
-/// Returns a context `[batch, heads, seq, head_dim]` as `[batch, seq, heads, head_dim]`, flat, in another type.
+/// Returns a context `[batch, heads, seq, head_dim]` as `[batch, seq, heads, head_dim]`, flat, in a different type.
 fn merge_heads(context: CubeTensor, sizes: Sizes, dtype: DType) -> CubeTensor {
     exchange_axes(into_contiguous(context), sizes.heads, sizes.seq, sizes.head_dim(), dtype)
 }
 
-/// Returns a context `[batch, seq, heads, head_dim]` as `[batch, heads, seq, head_dim]`, flat, in another type.
+/// Returns a context `[batch, seq, heads, head_dim]` as `[batch, heads, seq, head_dim]`, flat, in a different type.
 fn split_context(context: CubeTensor, sizes: Sizes, dtype: DType) -> CubeTensor {
     exchange_axes(context, sizes.seq, sizes.heads, sizes.head_dim(), dtype)
 }
 
-/// Returns `[.., first, second, width]` as `[.., second, first, width]`, flat, in another type.
+/// Returns `[.., first, second, width]` as `[.., second, first, width]`, flat, in a different type.
 fn exchange_axes(x: CubeTensor, first: usize, second: usize, width: usize, dtype: DType) -> CubeTensor {
     let y = empty_with(&x, len(&x), dtype);
     let vector = vector_size(width, &x);

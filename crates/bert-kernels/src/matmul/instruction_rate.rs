@@ -11,7 +11,7 @@ use crate::arguments::Precision;
 const TURNS: usize = 20;
 
 /// Returns the floating-point operations per second of the multiply instruction that products in this precision use, on
-/// all threads of rayon's pool. Returns `None` if the processor has no such instruction, and on other processors than
+/// all threads of rayon's pool. Returns `None` if the processor has no such instruction, and on processors other than
 /// x86-64.
 pub fn instruction_rate(precision: Precision) -> Option<f64> {
     let run = multiplier(precision)?;

@@ -104,8 +104,8 @@ impl<'a> SharedOperand<'a> {
 /// Computes `c = a b`, or `c = c + a b`.
 ///
 /// # Panics
-/// If a matrix does not fit in its slice, if a packed factor was packed for other sizes, or for bf16 on a processor
-/// without AVX-512 BF16.
+/// Panics if a matrix does not fit in its slice, if a packed factor was packed for different sizes, or if the precision
+/// is bf16 and the processor lacks AVX-512 BF16.
 pub(crate) fn multiply<'a>(
     ctx: MatmulContext,
     sizes: Gemm,

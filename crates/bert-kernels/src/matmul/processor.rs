@@ -56,8 +56,8 @@ pub fn fast_bf16() -> Option<&'static str> {
     None
 }
 
-/// Returns whether the masked-LM loss of this precision recomputes its logits in the backward pass instead of keeping them:
-/// on AMX tiles a product takes less time than the memory.
+/// Returns whether the masked-LM loss of this precision recomputes its logits in the backward pass instead of keeping
+/// them: on AMX tiles, computing the product takes less time than writing and reading the logits.
 pub fn recomputes_logits(precision: Precision) -> bool {
     precision == Precision::Bf16 && crate::matmul::bf16::on_tiles()
 }

@@ -2,8 +2,9 @@
 //!
 //! This is section 3.2 of "Attention is all you need", with the reference's dropout on the probabilities. Queries,
 //! keys, values and the context store their heads side by side in the last axis; the fused kernel does not split, merge
-//! or transpose them in memory. The bias (0, or -10000 for padding) is a constant to autodiff. The fused kernel computes
-//! self-attention with one bias per key. burn's own operations compute causal masks and attention to another sequence.
+//! or transpose them in memory. The bias (0, or -10000 for padding) is a constant to autodiff. The fused kernel
+//! computes self-attention with one bias per key. burn's own operations compute causal masks and attention to a
+//! different sequence.
 //!
 //! One thread computes one row of the batch, one head at a time, with scores that stay in its cache. If there are more
 //! threads than rows, it computes one head of one row. The forward pass saves the maximum of each row of scores and the

@@ -56,8 +56,8 @@ impl BertModel {
     /// gradients. Each of its parameters is a pure function of `(seed, its name)`.
     ///
     /// # Errors
-    /// Fails when an adapter has a form that cannot be fused, when it was made for an encoder of another width, or when
-    /// its layers are not the model's.
+    /// Fails when an adapter has a form that cannot be fused, when it was made for an encoder of a different width, or
+    /// when its layers are not the model's.
     pub fn with_fusion(
         self,
         adapters: &[AdapterFolder],

@@ -69,7 +69,7 @@ impl AdapterConfig {
     /// lacks a special token that BERT needs.
     ///
     /// # Panics
-    /// If the model has no adapter.
+    /// Panics if the model has no adapter.
     pub fn save(
         self,
         sink: &mut Sink<'_>,
@@ -268,8 +268,8 @@ impl AdapterFolder {
     /// [`BertForSequenceClassification::with_adapter`], only these parameters have gradients.
     ///
     /// # Errors
-    /// Fails when the adapter was made for an encoder of another width, when its size does not fit the model, or when
-    /// the number of layers or classes differs from the model's.
+    /// Fails when the adapter was made for an encoder of a different width, when its size does not fit the model, or
+    /// when the number of layers or classes differs from the model's.
     pub fn apply(self, model: BertForSequenceClassification) -> Result<BertForSequenceClassification, Error> {
         self.check_width(model.bert.pooler.dense.weight.lazy_shape()[0])?;
         let Self { adapter, tensors, .. } = self;

@@ -77,8 +77,8 @@ impl FusionFolder {
     /// [`BertForSequenceClassification::with_fusion`], only attention and classifier have gradients.
     ///
     /// # Errors
-    /// Fails when an adapter has a form that cannot be fused, when it was made for an encoder of another width, or when
-    /// the number of layers or classes differs from the model's.
+    /// Fails when an adapter has a form that cannot be fused, when it was made for an encoder of a different width, or
+    /// when the number of layers or classes differs from the model's.
     pub fn apply(
         self,
         model: BertForSequenceClassification,

@@ -74,7 +74,7 @@ pub(crate) fn visit_parameters<M: Module>(
 /// Ids, devices and gradient tracking do not change.
 ///
 /// # Panics
-/// If the number of values that `f` returns differs from the number of elements of the shape.
+/// Panics if the number of values that `f` returns differs from the number of elements of the shape.
 pub fn map_parameters<M: Module>(model: M, f: impl FnMut(&str, &[usize]) -> Option<Vec<f32>>) -> M {
     model.map(&mut Walk { path: vec![], f })
 }

@@ -2,7 +2,7 @@
 //!
 //! A pickle is a program for a machine with a stack and a memo. Python's own reader looks up every class that the
 //! program names and calls it. This reader knows the opcodes and the classes that `torch.save` writes for a dictionary
-//! of tensors, and refuses all others by name. Sources: `Lib/pickletools.py` of CPython, `torch/serialization.py` and
+//! of tensors, and rejects all others by name. Sources: `Lib/pickletools.py` of CPython, `torch/serialization.py` and
 //! `torch/_utils.py` of PyTorch.
 //!
 //! Containers are indices into [`Pickle`], so values are small copies, and a nested or cyclic container costs one
@@ -16,12 +16,12 @@ pub(crate) const MAX_PICKLE_BYTES: u64 = 2 << 20;
 /// Maximum number of dimensions of a tensor.
 const MAX_RANK: usize = 4;
 
-/// Why a pickle was refused.
+/// The reason why a pickle was rejected.
 #[derive(Debug)]
 pub(crate) enum PickleError {
-    /// It ends early or is inconsistent.
+    /// The pickle ends early or is inconsistent.
     Damaged(&'static str),
-    /// It contains an opcode or a class that a dictionary of tensors does not need.
+    /// The pickle contains an opcode or a class that a dictionary of tensors does not need.
     Refused(String),
 }
 

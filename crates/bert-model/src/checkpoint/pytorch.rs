@@ -195,8 +195,8 @@ impl Reader<'_> {
         Ok(used)
     }
 
-    /// Checks that the tensors of a storage are inside of it, and that few tensors share it. Tied weights are two
-    /// tensors on one storage.
+    /// Checks that the tensors of a storage are inside it, and that few tensors share it. Tied weights are two tensors
+    /// on one storage.
     fn check_shared(&self, storage: &Storage<'_>, views: &[NamedView<'_>]) -> Result<(), Error> {
         let mut total = 0usize;
         for NamedView { name, view } in views {
@@ -279,7 +279,7 @@ fn gather(view: &TensorView, storage: &[f32]) -> Option<Vec<f32>> {
     Some(values)
 }
 
-/// Converts little-endian elements to f32; `None` for other types than f32, f16 and bf16.
+/// Converts little-endian elements to f32; `None` for types other than f32, f16 and bf16.
 fn widen(element: Element, bytes: &[u8]) -> Option<Vec<f32>> {
     match element.class {
         "FloatStorage" => Some(widen_f32(bytes)),

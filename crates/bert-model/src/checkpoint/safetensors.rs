@@ -28,12 +28,12 @@ pub fn named_tensors_to_bytes(tensors: &NamedTensors) -> Vec<u8> {
     bytes_in(Dtype::F32, tensors)
 }
 
-/// Same as [`named_tensors_to_bytes`] in bf16: each value is rounded to nearest, ties to even.
+/// Returns the bytes like [`named_tensors_to_bytes`], but in bf16: each value is rounded to nearest, ties to even.
 pub fn named_tensors_to_bf16_bytes(tensors: &NamedTensors) -> Vec<u8> {
     bytes_in(Dtype::BF16, tensors)
 }
 
-/// Same as [`named_tensors_to_bytes`] in f16: each value is rounded to nearest, ties to even.
+/// Returns the bytes like [`named_tensors_to_bytes`], but in f16: each value is rounded to nearest, ties to even.
 pub fn named_tensors_to_f16_bytes(tensors: &NamedTensors) -> Vec<u8> {
     bytes_in(Dtype::F16, tensors)
 }

@@ -140,7 +140,7 @@ fn corrupt(path: &Path, reason: impl Display) -> Error {
     damaged_weights(FORMAT, reason).at(path)
 }
 
-/// Where and how a variable is stored: a `BundleEntryProto`.
+/// The position and the form in which a variable is stored: a `BundleEntryProto`.
 #[derive(Default)]
 struct Place {
     dtype: u64,

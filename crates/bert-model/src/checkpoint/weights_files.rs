@@ -46,7 +46,7 @@ impl fmt::Display for WeightsForm {
 /// The files that contain a model's weights.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WeightsFiles {
-    /// How they are stored.
+    /// The form in which the weights are stored.
     pub form: WeightsForm,
     /// The file, the index of several files, or the common prefix of a TensorFlow checkpoint.
     pub path: PathBuf,

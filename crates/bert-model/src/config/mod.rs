@@ -1,8 +1,8 @@
 //! [`BertConfig`]: the sizes of a model, the released presets, and the parameter and FLOP counts.
 //!
 //! A configuration is read from and written to `config.json`. Keys that this model does not use are preserved. Keys
-//! that require a different model (relative positions, a decoder, another activation) are rejected with an error that
-//! names the key.
+//! that require a different model (relative positions, a decoder, a different activation) are rejected with an error
+//! that names the key.
 
 pub(crate) mod adapter;
 pub(crate) mod json;
@@ -114,7 +114,8 @@ pub struct BertConfig {
     pub label2id: Option<BTreeMap<String, usize>>,
     /// `regression`, `single_label_classification`, or absent.
     pub problem_type: Option<String>,
-    /// How the model computes. Not a key of `config.json`: the same weights work with every setting.
+    /// The kernels and the precision of the model. They are not a key of `config.json`: the same weights work with
+    /// every setting.
     pub compute: Compute,
     /// All other keys of `config.json`.
     pub extra: Map<String, Value>,
@@ -251,8 +252,8 @@ impl BertConfig {
         Ok(())
     }
 
-    /// Checks that the labels have the numbers from 0 and different names, and that `label2id` agrees. It may have other
-    /// names: `transformers` leaves its default names there if only `id2label` is set.
+    /// Checks that the labels have the numbers from 0 and different names, and that `label2id` agrees. It may have
+    /// different names: `transformers` leaves its default names there if only `id2label` is set.
     fn validate_labels(&self) -> Result<(), Error> {
         let Some(names) = &self.id2label else {
             return match self.label2id {

@@ -32,8 +32,8 @@ pub enum Initialization<'a> {
     /// Two heads of the first layer attend to the previous and to the next token. With at least four heads, two more
     /// attend to the tokens at distance 2.
     PreviousNext,
-    /// Same heads as [`Self::PreviousNext`], with word embeddings and masked-LM bias from a log-bilinear model of
-    /// bigram counts. `[CLS]` compares the two segments.
+    /// The heads of [`Self::PreviousNext`], with word embeddings and masked-LM bias from a log-bilinear model of bigram
+    /// counts. `[CLS]` compares the two segments.
     Bigram(&'a LogBilinear),
 }
 
@@ -41,8 +41,8 @@ pub enum Initialization<'a> {
 ///
 /// # Errors
 /// Fails, except with [`Initialization::Reference`], if the model has fewer than two heads, or heads that are too
-/// narrow. With [`Initialization::Bigram`], also fails if the log-bilinear model has another shape, or more tokens than
-/// the vocabulary.
+/// narrow. With [`Initialization::Bigram`], also fails if the log-bilinear model has a different shape, or more tokens
+/// than the vocabulary.
 pub fn initialize<M: Module>(
     model: M,
     config: &BertConfig,

@@ -169,8 +169,8 @@ pub(super) fn segments(len: usize, hidden: usize, width: usize) -> Vec<f32> {
     table
 }
 
-/// Returns the directions common to all texts: the mean of the words, the constant that a LayerNorm leaves where
-/// `[CLS]` has no word, and the outputs of the neighbour heads for both.
+/// Returns the directions that all texts share: the mean word vector, the constant vector (which a LayerNorm leaves at
+/// `[CLS]`, where there is no word vector), and the neighbour heads' outputs for these two.
 fn common_directions(fitted: &LogBilinear, width: usize) -> Vec<Vec<f64>> {
     let mut mean = vec![0.0; width];
     for (id, row) in fitted.table.chunks_exact(width).enumerate() {

@@ -156,7 +156,7 @@ impl BertEncoder {
     /// - output: `[n, hidden]`
     ///
     /// # Panics
-    /// Panics without layers.
+    /// Panics if there are no layers.
     pub fn forward_selected(
         &self,
         mut hidden: Tensor<3>,

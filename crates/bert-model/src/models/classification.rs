@@ -176,7 +176,8 @@ impl BertForTokenClassification {
         self.logits(self.bert.sequence_output(input, mode), mode)
     }
 
-    /// Same as [`Self::forward`] with the encoder frozen: it receives no gradient and applies no dropout.
+    /// Returns the logits like [`Self::forward`], with the encoder frozen: it receives no gradient and applies no
+    /// dropout.
     pub fn forward_frozen(&self, input: BertInput, mode: Mode) -> Tensor<3> {
         self.logits(self.bert.sequence_output(input, Mode::Eval).detach(), mode)
     }

@@ -2,8 +2,8 @@
 //! or a recurrent network over the tokens.
 //!
 //! The encoder applies no dropout and receives no gradient. `transformers` has no class for these heads, so it must not
-//! load such a folder: its `config.json` has a `model_type` of its own, and the tensors of the head have other names. The
-//! key `classifier_head` names the head.
+//! load such a folder: its `config.json` has a `model_type` of its own, and the tensors of the head have different
+//! names. The key `classifier_head` names the head.
 //!
 //! | head | features | then |
 //! |---|---|---|

@@ -27,8 +27,8 @@ pub struct RecomputeState {
 }
 
 impl BertModel {
-    /// Same as [`Self::selected_states`], but the states are a leaf of the graph. [`RecomputeState::backward`] computes
-    /// the gradients of layers and embeddings.
+    /// Returns the states like [`Self::selected_states`], but they are a leaf of the graph.
+    /// [`RecomputeState::backward`] computes the gradients of layers and embeddings.
     ///
     /// # Shapes
     /// - same as [`Self::selected_states`]

@@ -221,8 +221,8 @@ impl BertForPreTraining {
         self.loss_of(self.head_inputs(input, mode), targets, normalizer)
     }
 
-    /// Same as [`Self::loss`] with gradient checkpointing: the pass saves the input of each layer only, and
-    /// [`RecomputeState::backward`] computes the gradients of the layers.
+    /// Returns the losses like [`Self::loss`], but with gradient checkpointing: the pass saves the input of each layer
+    /// only, and [`RecomputeState::backward`] computes the gradients of the layers.
     ///
     /// # Shapes
     /// - same as [`Self::loss`]

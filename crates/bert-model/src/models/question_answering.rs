@@ -54,7 +54,8 @@ impl BertForQuestionAnswering {
         self.spans(self.bert.sequence_output(input, mode))
     }
 
-    /// Same as [`Self::forward`] with the encoder frozen: it receives no gradient and applies no dropout.
+    /// Returns the logits like [`Self::forward`], with the encoder frozen: it receives no gradient and applies no
+    /// dropout.
     pub fn forward_frozen(&self, input: BertInput) -> SpanLogits {
         self.spans(self.bert.sequence_output(input, Mode::Eval).detach())
     }

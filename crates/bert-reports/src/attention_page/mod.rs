@@ -42,7 +42,7 @@ const STYLE: &str = include_str!("page.css");
 /// enough. The page states the limit.
 ///
 /// # Panics
-/// Without a model.
+/// Panics if there is no model.
 pub fn attention_page(text: &str, models: &[NamedAttention<'_>], neurons: Option<usize>) -> String {
     assert!(!models.is_empty(), "no model");
     let body = body(models);

@@ -117,7 +117,7 @@ impl SavedResult {
         DevSet { task: &self.dev.task, examples: self.dev.examples }
     }
 
-    /// Rejects a fine-tuning that was scored on another dev set.
+    /// Rejects a fine-tuning that was scored on a different dev set.
     fn check_same_dev(&self, first: &Self) -> Result<(), Error> {
         let folder = &self.folders[0];
         check_sets(&first.dev_set(), &first.folders[0], &self.dev_set(), folder)?;
@@ -276,7 +276,7 @@ mod tests {
         };
         let a = of("a", 1, "w", "t");
         let same = of("same", 2, "w", "t");
-        // The same weights at another path.
+        // The same weights at a different path.
         change(&same, "start", json!("elsewhere"));
         assert_eq!(collect(&[a.clone(), same]).unwrap().groups.len(), 1);
         let weights = collect(&[a.clone(), of("weights", 2, "v", "t")]).unwrap();

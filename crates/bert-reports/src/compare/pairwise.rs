@@ -18,7 +18,7 @@ use crate::compare::saved_answers::{DevAnswers, SeedAnswers, check_same, read_si
 pub struct Side {
     /// Output folders.
     pub folders: Vec<PathBuf>,
-    /// Its seeds.
+    /// Seeds of the runs.
     pub seeds: Vec<u64>,
     /// Statistics of the main metric over the seeds.
     #[serde(flatten)]

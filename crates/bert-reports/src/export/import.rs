@@ -46,7 +46,7 @@ pub struct Imported {
 }
 
 /// Reads a checkpoint in any of the forms of [`WeightsFiles`] and writes a Hugging Face folder. `source` is a folder, a
-/// file of weights, the index of several files, or the common prefix of a TensorFlow checkpoint.
+/// weights file, the index of several files, or the common prefix of a TensorFlow checkpoint.
 ///
 /// # Errors
 /// Fails when the source cannot be read, lacks a tensor of the encoder, or does not match its configuration or

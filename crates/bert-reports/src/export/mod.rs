@@ -89,10 +89,10 @@ pub struct Export {
     pub weight_type: WeightType,
     /// Statements for the model card.
     pub card: CardOptions,
-    /// Export a model of sentences: the encoder, and the files with which sentence-transformers and
-    /// text-embeddings-inference make one vector of a text.
+    /// Export a sentence model: the encoder, and the files with which sentence-transformers and
+    /// text-embeddings-inference compute one vector for a text.
     pub sentence_transformers: bool,
-    /// How they make it; `None` for the way that the folder states, else the mean.
+    /// The pooling method of the sentence model; `None` for the method that the folder states, else the mean.
     pub pooling: Option<Pooling>,
 }
 
@@ -259,7 +259,7 @@ fn begin<'a>(
 /// The part of a pooler's name that all checkpoints share.
 const POOLER: &str = "pooler.dense.";
 
-/// How to write a model's weights.
+/// The form in which a model's weights are written.
 #[derive(Clone, Copy)]
 struct Form {
     weight_type: WeightType,

@@ -20,7 +20,7 @@ const POOLING: &str = "1_Pooling";
 /// The folder of the module that divides vectors by their length.
 const NORMALIZE: &str = "2_Normalize";
 
-/// The modules of a model of sentences.
+/// The modules of a sentence model.
 pub(super) struct SentenceFiles {
     pub(super) pooling: Pooling,
     /// The settings of the source.
@@ -28,8 +28,8 @@ pub(super) struct SentenceFiles {
 }
 
 impl SentenceFiles {
-    /// Returns the files of an export, with the pooling `asked`, else with the pooling of the folder; `None` if neither the export nor
-    /// the folder is of a model of sentences.
+    /// Returns the files of an export, with the pooling `asked`, else with the pooling of the folder; `None` if neither
+    /// the export nor the folder is of a sentence model.
     ///
     /// # Errors
     /// Fails when the folder has modules that cannot be exported.

@@ -46,8 +46,8 @@ fn is_of_encoder(name: &str) -> bool {
     name.starts_with("bert.")
 }
 
-/// Lists the tensors of two encoders that only one has, or that have other shapes. A model for masked words needs no
-/// pooler.
+/// Lists the tensors of two encoders that only one has, or that have different shapes. A model for masked words needs
+/// no pooler.
 fn differing_shapes(new: &NamedTensors, old: &NamedTensors) -> Vec<String> {
     let names: std::collections::BTreeSet<&String> =
         new.keys().chain(old.keys()).filter(|name| is_of_encoder(name) && !name.contains(POOLER)).collect();

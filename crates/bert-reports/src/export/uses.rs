@@ -40,11 +40,11 @@ pub struct FolderUses {
     pub vocab_size: usize,
     /// Number of words of the tokenizer; `None` if the folder has no tokenizer.
     pub words: Option<usize>,
-    /// How the model was trained.
+    /// The training of the model: its kind and settings.
     pub description: ModelDescription,
     /// Number of positions.
     pub positions: usize,
-    /// Tensors of no known part, which are ignored or refused.
+    /// Tensors of no known part, which are ignored or rejected.
     pub unknown: Vec<String>,
     /// The commands and whether they accept the folder.
     pub uses: Vec<FolderUse>,

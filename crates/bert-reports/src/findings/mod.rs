@@ -47,7 +47,7 @@ impl Severity {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Finding {
-    /// Its severity.
+    /// The severity of the observation.
     pub severity: Severity,
     /// The observation, its significance and a remedy.
     pub text: String,

@@ -275,7 +275,7 @@ fn the_next_suggestion_is_text_a_model_or_steps() {
     assert!(text_for(128, 3000, 100_000).contains("Suggestion: use a larger model"));
     assert!(text_for(128, 600, 100_000).contains("Suggestion: use more steps"));
     assert!(text_for(256, 1000, 100_000).contains("Suggestion: use more steps"));
-    // Other text, another model, another length, and far fewer tokens than measured.
+    // Different text, a different model, a different length, and far fewer tokens than measured.
     let other = |change: fn(&mut RunRecord)| {
         let mut run = run_for(128, 600, 100_000);
         change(&mut run);

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::findings::Finding;
 
-/// Whether a run is in progress.
+/// The state of a run: in progress, stopped or finished.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LiveState {

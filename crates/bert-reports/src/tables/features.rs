@@ -35,7 +35,7 @@ pub fn write_features_parquet(
     Ok(truncation)
 }
 
-/// Returns the error of a table that could not be written; the cause is the error of the output, if it has one.
+/// Returns the error for a table that could not be written; the cause is the error of the output, if it has one.
 pub(super) fn results_error(error: ParquetError) -> Error {
     results_not_written(match error {
         ParquetError::External(cause) => match cause.downcast::<io::Error>() {

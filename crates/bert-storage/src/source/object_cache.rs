@@ -60,7 +60,7 @@ impl ObjectCache {
     ///
     /// # Errors
     /// Fails when the object cannot be read or is larger than the cache, when the copy cannot be written, or when the
-    /// object has another digest.
+    /// object has a different digest.
     pub fn open(&self, url: &Path, bytes: u64, blake3: &str) -> Result<File> {
         let path = self.folder.join(blake3);
         if let Some(file) = self.valid_copy(&path, bytes, blake3)? {

@@ -103,7 +103,8 @@ mod imp {
 
     /// Returns whether a line of `/proc/locks` is a lock of `flock` on the file with this number.
     ///
-    /// The device is not compared: file systems such as overlayfs show another one here than in the file's metadata.
+    /// The device is not compared: file systems such as overlayfs show a different one here than in the file's
+    /// metadata.
     pub(super) fn is_lock_of(line: &str, inode: u64) -> bool {
         // 1: FLOCK  ADVISORY  WRITE 1234 fd:00:5678 0 EOF; a waiting process has "->" after the number.
         let words: Vec<&str> = line.split_whitespace().collect();

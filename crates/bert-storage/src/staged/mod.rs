@@ -205,7 +205,7 @@ impl<'a> StagedFolder<'a> {
     /// Fails as [`AtomicFile::fill`] does.
     ///
     /// # Panics
-    /// As [`checksummed_json`](fn@crate::checksummed_json::checksummed_json).
+    /// Panics if [`checksummed_json`](fn@crate::checksummed_json::checksummed_json) does.
     pub fn write_checksummed<T: Serialize + ?Sized>(&self, name: &str, value: &T) -> Result<FileDigest> {
         let text =
             checksummed_json_within(value, MAX_BYTES).map_err(Error::io("write", &self.path_of(name)))?;
@@ -218,7 +218,7 @@ impl<'a> StagedFolder<'a> {
     /// Fails when the value is too large to be read back, or when the file cannot be written.
     ///
     /// # Panics
-    /// As [`checksummed_json`](fn@crate::checksummed_json::checksummed_json).
+    /// Panics if [`checksummed_json`](fn@crate::checksummed_json::checksummed_json) does.
     pub fn write_checksummed_unsynced<T: Serialize + ?Sized>(&self, name: &str, value: &T) -> Result<()> {
         let path = self.path_of(name);
         let temporary = self.path_of(&format!("{name}.new"));
@@ -233,7 +233,7 @@ impl<'a> StagedFolder<'a> {
     }
 
     /// Reads a value from checksummed JSON. Returns `None` if the name does not exist, or if the file is corrupt or has
-    /// another format.
+    /// a different format.
     ///
     /// # Errors
     /// Fails when the file exists and cannot be read.
@@ -323,7 +323,7 @@ impl<'a> StagedFolder<'a> {
     }
 
     /// Removes the folder with its contents and releases the locks taken in it. The lock files are removed last and
-    /// closed before the folder is removed, because NFS keeps an open file under another name. The folder stays if
+    /// closed before the folder is removed, because NFS keeps an open file under a different name. The folder stays if
     /// another process has just begun to use it.
     ///
     /// # Errors

@@ -1,4 +1,5 @@
-//! Reads GLUE in the form of the Hugging Face Hub: Parquet with other names of files and columns, and numbers for classes.
+//! Reads GLUE in the form of the Hugging Face Hub: Parquet with different names of files and columns, and numbers for
+//! classes.
 
 use std::path::Path;
 

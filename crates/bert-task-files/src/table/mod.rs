@@ -38,7 +38,7 @@ pub struct DescribedTable {
     pub notes: Vec<String>,
 }
 
-/// How the columns of a table are read.
+/// The rules by which the columns of a table are read.
 #[derive(Debug, Clone, Copy)]
 pub struct TableOptions<'a> {
     /// Names of the columns: text, optionally a second text, label.
@@ -49,7 +49,8 @@ pub struct TableOptions<'a> {
     pub label_use: LabelUse,
 }
 
-/// Returns the task of a table. Unless given, its classes and its range are found in `train`. `test` may have labels. Labels are normalized: surrounding blanks are removed, `1.0` becomes `1`, and `True` becomes `true`.
+/// Returns the task of a table. Unless given, its classes and its range are found in `train`. `test` may have labels.
+/// Labels are normalized: surrounding white space is removed, `1.0` becomes `1`, and `True` becomes `true`.
 ///
 /// # Errors
 /// Fails when the columns are not two or three different ones, when the labels of `train` cannot be classes, or when a

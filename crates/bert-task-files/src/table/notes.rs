@@ -10,7 +10,7 @@ const MAX_INTEGER_CLASSES: usize = 20;
 /// Maximum number of labels listed in a message.
 const MAX_LISTED: usize = 4;
 
-/// Reports labels with surrounding blanks, which are removed.
+/// Reports labels with surrounding white space, which is removed.
 pub(super) fn surrounding_blanks(path: &Path, rows: &[Row]) -> Option<String> {
     let has_blanks = |row: &&Row| row.written.as_ref().is_some_and(|label| label.trim() != label);
     let count = rows.iter().filter(has_blanks).count();
@@ -35,7 +35,7 @@ pub(super) fn spellings(path: &Path, rows: &[Row]) -> Option<String> {
     })
 }
 
-/// Reports classes that differ only in case, blanks or hyphens and are most likely the same.
+/// Reports classes that differ only in case, spaces or hyphens and are most likely the same.
 pub(super) fn similar_classes(classes: &[String]) -> Option<String> {
     let mut alike: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     for class in classes {

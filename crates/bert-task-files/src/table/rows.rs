@@ -27,7 +27,7 @@ pub enum TableLabels<'a> {
 /// One row.
 #[derive(Debug, PartialEq)]
 pub(super) struct Row {
-    /// Its line, or its number from 1 in a Parquet file.
+    /// The line of the row, or the number of the row from 1 in a Parquet file.
     pub line: u64,
     pub text_a: String,
     pub text_b: Option<String>,
@@ -239,8 +239,8 @@ const MAX_EXACT: f64 = (1u64 << 53) as f64;
 /// Maximum number of digits; more do not fit an `f64` exactly, and such a label is left unchanged.
 const MAX_DIGITS: usize = 15;
 
-/// Returns the normalized label: without surrounding blanks, booleans in lower case, plain decimal numbers without a
-/// plus sign and redundant zeros. Numbers with a leading zero (`007`) are codes and left unchanged.
+/// Returns the normalized label: without surrounding white space, booleans in lower case, plain decimal numbers without
+/// a plus sign and redundant zeros. Numbers with a leading zero (`007`) are codes and left unchanged.
 pub(super) fn normalize_label(label: &str) -> String {
     let label = label.trim();
     for truth in ["true", "false"] {

@@ -66,7 +66,7 @@ pub struct PredictedAnswer {
 /// Returns the answer to a question from the scores of all its windows.
 ///
 /// # Panics
-/// When the numbers of scores, windows and tokens do not match.
+/// Panics if the numbers of scores, windows and tokens do not match.
 pub fn answer(
     context: &str,
     question: &EncodedQuestion,

@@ -18,7 +18,7 @@ use crate::task::spec::Kind;
 /// Fails when `out` cannot be written.
 ///
 /// # Panics
-/// When there is not exactly one prediction of the task's kind for each example.
+/// Panics if there is not exactly one prediction of the task's kind for each example.
 pub fn write_predictions(
     out: &mut dyn Write,
     task: &Task,
@@ -47,7 +47,7 @@ pub fn write_predictions(
 /// Fails when `out` cannot be written.
 ///
 /// # Panics
-/// When an example has no label of the task's kind.
+/// Panics if an example has no label of the task's kind.
 pub fn write_labels(out: &mut dyn Write, task: &Task, examples: &[Example]) -> io::Result<()> {
     writeln!(out, "index\tlabel")?;
     for example in examples {
@@ -80,8 +80,8 @@ pub fn write_probabilities(out: &mut dyn Write, rows: &[Vec<f32>]) -> io::Result
 /// Fails when `out` cannot be written.
 ///
 /// # Panics
-/// When there is not exactly one prediction of the task's kind and one row of outputs for each example, or an example
-/// has no label.
+/// Panics if there is not exactly one prediction of the task's kind and one row of outputs for each example, or an
+/// example has no label.
 pub fn write_errors(
     out: &mut dyn Write,
     task: &Task,

@@ -53,7 +53,7 @@ pub(crate) fn truncate_seq_pair<'a>(a: &'a [u32], b: &'a [u32], max_length: usiz
 /// Builds an input of at most `max_seq_length` tokens. An empty second text is ignored, as in the reference.
 ///
 /// # Panics
-/// When `max_seq_length` is below 3, which leaves no space for the special tokens.
+/// Panics if `max_seq_length` is below 3, which leaves no space for the special tokens.
 pub fn encode_pair(a: &[u32], b: Option<&[u32]>, special: SpecialIds, max_seq_length: usize) -> EncodedPair {
     assert!(max_seq_length >= 3, "max_seq_length below 3");
     let (a, b) = match b.unwrap_or_default() {

@@ -38,9 +38,9 @@ pub struct Window {
     pub encoded: EncodedPair,
     /// Range of the text's tokens in this window.
     pub tokens: Range<usize>,
-    /// Position of the first of them in the sequence.
+    /// Position of the window's first text token in the sequence.
     pub first: usize,
-    /// Whether each of them has its maximum context in this window.
+    /// Whether each text token has its maximum context in this window.
     pub max_context: Vec<bool>,
     /// Positions of the answer's first and last token in the sequence; both 0, `[CLS]`, if the window does not contain
     /// the whole answer.
@@ -51,7 +51,8 @@ impl EncodedQuestion {
     /// Tokenizes a question and its text. The target is the first answer.
     ///
     /// # Panics
-    /// When the longest question leaves no space for the text: `max_seq_length` must be above `max_query_length + 3`.
+    /// Panics if the longest question leaves no space for the text: `max_seq_length` must be above `max_query_length +
+    /// 3`.
     pub fn new(
         question: &Question,
         tokenizer: &Tokenizer,

@@ -21,7 +21,7 @@ use crate::task::spec::Kind;
 /// Returns the task's metrics of `predictions` against `labels`, in the order of its specification.
 ///
 /// # Panics
-/// When the two differ in number or kind, or are empty.
+/// Panics if the predictions and labels differ in number or kind, or are empty.
 pub fn score(task: &Task, predictions: &[Label], labels: &[Label]) -> Scores {
     let value = |&metric: &Metric| match metric {
         Metric::MacroF1 => (metric, macro_f1(predictions, labels)),
@@ -37,7 +37,7 @@ pub fn score(task: &Task, predictions: &[Label], labels: &[Label]) -> Scores {
 /// Returns the confusion matrix: rows are true classes, columns are predictions; `None` for a regression.
 ///
 /// # Panics
-/// Like [`score`].
+/// Panics if [`score`] does.
 pub fn confusion(task: &Task, predictions: &[Label], labels: &[Label]) -> Option<Vec<Vec<u64>>> {
     if task.spec().kind != Kind::Classification {
         return None;
@@ -105,7 +105,7 @@ impl WeightedMetric {
     /// Prepares a metric; returns `None` if it does not apply to single predictions of this kind.
     ///
     /// # Panics
-    /// When the numbers of predictions and labels differ, or are 0.
+    /// Panics if the numbers of predictions and labels differ, or are 0.
     pub(crate) fn new(metric: Metric, predictions: &[Label], labels: &[Label]) -> Option<Self> {
         check_lengths(predictions, labels);
         let score = |label: &Label| match label {
@@ -285,7 +285,7 @@ fn ratio(numerator: f64, denominator: f64) -> f64 {
 /// number), which is the best constant answer, or the mean of the scores of the training set.
 ///
 /// # Panics
-/// When one of the sets is empty.
+/// Panics if one of the sets is empty.
 pub fn constant_baseline(task: &Task, train: &[Label], labels: &[Label]) -> Scores {
     assert!(!train.is_empty() && !labels.is_empty(), "no labels");
     let mut counts = vec![0usize; task.num_labels()];

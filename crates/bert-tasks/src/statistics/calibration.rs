@@ -33,7 +33,7 @@ pub struct Calibration {
 /// Returns the calibration of answers with these class probabilities; `None` for a regression.
 ///
 /// # Panics
-/// When the numbers of answers, rows and labels differ.
+/// Panics if the numbers of answers, rows and labels differ.
 pub fn calibration(labels: &[Label], answers: &[Label], rows: &[Vec<f32>]) -> Option<Calibration> {
     assert!(labels.len() == answers.len() && labels.len() == rows.len(), "one answer for each label");
     // Sums until they are divided by the number of examples.

@@ -52,7 +52,7 @@ impl Interval {
 /// empty and never beyond the bounds. An error has a symmetric interval.
 ///
 /// # Panics
-/// If the list of runs or labels is empty, or a run has another number of answers than labels.
+/// Panics if the list of runs or labels is empty, or if the numbers of answers and labels of a run differ.
 pub fn confidence_interval(metric: Metric, labels: &[Label], runs: &[&[Label]]) -> Option<Interval> {
     let runs = runs.iter().map(|run| WeightedMetric::new(metric, run, labels)).collect::<Option<Vec<_>>>()?;
     Some(interval(metric, labels.len(), &runs))
@@ -62,7 +62,7 @@ pub fn confidence_interval(metric: Metric, labels: &[Label], runs: &[&[Label]]) 
 /// entities, or a mean. `runs` has a [`Ratio`] for every example; for a mean, the score divided by 1.
 ///
 /// # Panics
-/// If the list of runs is empty, or the runs have different numbers of examples.
+/// Panics if the list of runs is empty, or the runs have different numbers of examples.
 pub fn ratio_interval(metric: Metric, runs: Vec<Vec<Ratio>>) -> Interval {
     let examples = runs[0].len();
     assert!(runs.iter().all(|run| run.len() == examples), "a ratio for each example");

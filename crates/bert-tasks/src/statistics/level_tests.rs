@@ -27,8 +27,8 @@ struct Cell {
     seeds: usize,
     examples: usize,
     spread: f64,
-    /// Share of the examples whose difficulty is drawn again for the second side, so that the sides have other strengths and
-    /// the same true mean.
+    /// Share of the examples whose difficulty is drawn again for the second side, so that the sides have different
+    /// strengths and the same true mean.
     redrawn: f64,
 }
 

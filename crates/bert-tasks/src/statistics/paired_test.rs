@@ -41,7 +41,7 @@ pub struct PairedTest {
 /// sign test.
 ///
 /// # Panics
-/// When a side has no runs, or a run has a different number of answers.
+/// Panics if a side has no runs, or a run has a different number of answers.
 pub fn paired_test(
     metric: Metric,
     labels: &[Label],
@@ -110,7 +110,7 @@ impl McNemar {
     /// Tests the answers of two models.
     ///
     /// # Panics
-    /// When the numbers of answers and labels differ.
+    /// Panics if the numbers of answers and labels differ.
     pub fn new(labels: &[Label], first: &[Label], second: &[Label]) -> Self {
         assert!(labels.len() == first.len() && labels.len() == second.len(), "one answer for each label");
         let only = |right: &[Label], wrong: &[Label]| {

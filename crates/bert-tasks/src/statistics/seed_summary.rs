@@ -72,7 +72,7 @@ impl SeedSummary {
     /// reports lack some).
     ///
     /// # Panics
-    /// When there are no runs.
+    /// Panics if there are no runs.
     pub fn new(task: &Task, examples: usize, runs: Vec<SeedRun>, majority_baseline: Scores) -> Self {
         let statistics = |metric| {
             let value = |run: &SeedRun| run.scores.get(metric).expect("scores of this task");
@@ -101,7 +101,7 @@ impl SeedSummary {
     /// labels.
     ///
     /// # Panics
-    /// When a run lacks an answer.
+    /// Panics if a run lacks an answer.
     #[must_use]
     pub fn with_interval(self, labels: &[Label], answers: &[&[Label]]) -> Self {
         let interval = confidence_interval(self.task.spec().primary, labels, answers);

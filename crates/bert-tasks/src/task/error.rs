@@ -6,18 +6,18 @@ pub use bert_storage::{Class, Error};
 use crate::task::Task;
 use crate::task::example::Split;
 
-/// Returns the error of a split that the task does not have.
+/// Returns the error for a split that the task does not have.
 pub fn no_split(task: &Task, split: Split) -> Error {
     Error::usage(format!("task {task} has no {split} split")).absent()
 }
 
-/// Returns the error of a folder without a file for the split, with the names that were tried.
+/// Returns the error for a folder that has no file for the split. It lists the names that were tried.
 pub fn missing_split(task: &Task, split: Split, tried: &[String]) -> Error {
     let text = format!("no {split} file of task {task} here (looked for {})", tried.join(", "));
     Error::failed(text).absent()
 }
 
-/// Returns the error of a header without a required column.
+/// Returns the error for a header without a required column.
 pub fn missing_column(column: &str, header: &[String]) -> Error {
     let similar = header.iter().map(String::as_str).filter(|name| !differ_in_number(column, name));
     Error::data(format!(
@@ -27,7 +27,7 @@ pub fn missing_column(column: &str, header: &[String]) -> Error {
     ))
 }
 
-/// Returns the error of an example without a label, or with one by which other programs mark a missing label. The user
+/// Returns the error for an example without a label, or with one by which other programs mark a missing label. The user
 /// can name the classes if the label `may_be_class`.
 pub fn missing_label(label: &str, may_be_class: bool) -> Error {
     let problem = match label {
@@ -58,7 +58,7 @@ fn differ_in_number(one: &str, other: &str) -> bool {
     stem(one) != one && stem(one) == stem(other)
 }
 
-/// Returns the error of a table without two or three different column names.
+/// Returns the error for a table without two or three different column names.
 pub fn wrong_columns(given: &[String]) -> Error {
     let given = given.join(",");
     Error::usage(format!("`.columns`: give TEXT,LABEL or TEXT,TEXT_B,LABEL, all different (given: {given})"))

@@ -137,7 +137,7 @@ impl Statistics {
     /// Computes the statistics of `values`.
     ///
     /// # Panics
-    /// When `values` is empty.
+    /// Panics if `values` is empty.
     pub fn new(values: &[f64]) -> Self {
         assert!(!values.is_empty(), "no runs to summarize");
         let n = values.len() as f64;

@@ -100,8 +100,8 @@ impl Task {
         serializer.serialize_str(self.spec().name)
     }
 
-    /// Returns a prediction with the value that files of predictions have, on which it is scored: a class, or a score
-    /// clipped to the range of the task, with three decimals where GLUE's server reads it.
+    /// Returns the prediction as it is written to prediction files and scored: a class, or a score clipped to the range
+    /// of the task, with three decimals where GLUE's server reads it.
     pub fn as_written(&self, prediction: Label) -> Label {
         match (self.spec().kind, prediction) {
             (Kind::Regression { min, max }, Label::Score(score)) => {

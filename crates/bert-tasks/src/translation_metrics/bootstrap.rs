@@ -26,7 +26,7 @@ pub struct ScoreSummary {
 /// Scores the outputs of several runs on the same sentences. `references[i]` has the references of sentence `i`.
 ///
 /// # Panics
-/// Panics without runs or sentences, or if their numbers differ.
+/// Panics if there are no runs or no sentences, or if their numbers differ.
 pub fn summarize(
     metric: TranslationMetric,
     runs: &[Vec<String>],

@@ -40,7 +40,7 @@ impl TranslationMetric {
     /// Returns the counts of a sentence, given its references.
     ///
     /// # Panics
-    /// Panics without references.
+    /// Panics if there are no references.
     pub fn counts(self, hypothesis: &str, references: &[&str]) -> Vec<u64> {
         match self {
             Self::Bleu(tokenizer) => bleu_tokenizer::counts(tokenizer, hypothesis, references),

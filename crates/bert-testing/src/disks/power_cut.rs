@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use bert_random::{Domain, Random, Stream};
 use bert_storage::{Disk, Durable, FileSystem};
 
-/// How much unsynced data survives a power cut.
+/// The amount of unsynced data that survives a power cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Survival {
     /// Nothing.

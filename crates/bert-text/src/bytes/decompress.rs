@@ -323,7 +323,8 @@ fn damaged(
     }
 }
 
-/// Returns the error of a decoder that needs more memory than is allowed; the window is the text that it keeps, in bytes.
+/// Returns the error for a decoder that needs more memory than is allowed; the window is the text that it keeps, in
+/// bytes.
 fn large_window(format: &str, window: Option<u64>) -> Error {
     let size = match window {
         Some(bytes) => format!("a window of {} MiB", bytes >> 20),

@@ -49,9 +49,9 @@ pub struct FileRange {
     pub block_size: u64,
     /// Number of bytes of the file.
     pub file_bytes: u64,
-    /// Its start.
+    /// The start of the range.
     pub start: Cut,
-    /// Its end.
+    /// The end of the range.
     pub end: Cut,
 }
 
@@ -132,7 +132,7 @@ fn first_document(path: &Path, from: u64, document_end: DocumentEnd) -> io::Resu
         if line.last() != Some(&b'\n') {
             return Ok(None);
         }
-        // Lines with other blanks of Unicode end a document too, but need not be boundaries.
+        // Lines of other Unicode white space end a document too, but need not be boundaries.
         if document_end == DocumentEnd::LineEnd || (is_whole && line.trim_ascii().is_empty()) {
             return Ok(Some(at));
         }

@@ -26,7 +26,7 @@ impl Limits {
     }
 }
 
-/// The error of a row that exceeds the maximum length.
+/// The error for a row that exceeds the maximum length.
 #[derive(Debug, thiserror::Error)]
 #[error("the row is too long")]
 pub(crate) struct TooLong;

@@ -292,7 +292,7 @@ fn attribute(element: &BytesStart<'_>, name: &[u8]) -> Option<String> {
     (value.len() <= 64).then_some(value)
 }
 
-/// Returns the error of a dump that is not XML after a page.
+/// Returns the error for a dump that is not XML after a page.
 fn not_xml(page: u64, cause: quick_xml::Error) -> Error {
     let advice = "download it again and compare its checksum";
     Error::data(format!("after page {page} of the dump: not well-formed XML; {advice}")).because(cause)

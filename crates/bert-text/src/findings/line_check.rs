@@ -1,7 +1,7 @@
 //! Checks that lines are text: UTF-8 without NUL bytes.
 //!
-//! A few bad lines are repaired and counted. A file with more than one bad line in twenty is rejected, because it has
-//! another encoding or is not text. The counts of a file do not depend on the number of threads.
+//! A few bad lines are repaired and counted. A file with more than one bad line in twenty is rejected, because it has a
+//! different encoding or is not text. The counts of a file do not depend on the number of threads.
 
 use std::borrow::Cow;
 use std::path::Path;
@@ -24,7 +24,7 @@ pub enum BadLines {
     /// Repair and count them; reject a file with many of them.
     #[default]
     Few,
-    /// Refuse the first one (`--strict-utf8`).
+    /// Reject the first one (`--strict-utf8`).
     None,
     /// Repair and count them, however many there are (`--lossy-utf8`).
     Any,
@@ -47,7 +47,7 @@ impl BadLines {
 pub struct LineCheck {
     /// Lines that are not blank.
     lines: u64,
-    /// Number of these lines that are not UTF-8 or contain a NUL.
+    /// Number of lines that are not UTF-8 or contain a NUL.
     pub bad: u64,
     /// Whether one of the bad lines contains a NUL.
     nul: bool,

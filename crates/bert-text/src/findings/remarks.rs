@@ -29,7 +29,7 @@ pub enum Remark {
     SentenceRules,
     /// Lines that break inside sentences and were joined; counts breaks.
     JoinedLines,
-    /// The same, where the file is one document.
+    /// Lines that were joined in the same way, where the file is one document.
     JoinedBook,
     /// Lines that break inside sentences and were read as sentences; counts breaks.
     BrokenLines,
@@ -47,7 +47,7 @@ pub enum Remark {
     TwiceEncoded,
     /// Lines or rows with accents as separate characters.
     Decomposed,
-    /// Zero-width spaces that were read as blanks.
+    /// Zero-width spaces that were read as spaces.
     ZeroWidthSpaces,
     /// Files with one token per line; counts lines.
     Columns,
@@ -65,7 +65,7 @@ pub enum Remark {
     PageHeads,
     /// Sentences that were cut because no end was found in their script; counts sentences.
     Unsegmented,
-    /// Lines or rows whose words are not separated, in a script without blanks.
+    /// Lines or rows whose words are not separated, in a script without spaces.
     Unseparated,
     /// Words that are longer than the tokenizer's limit.
     LongWords,

@@ -28,7 +28,7 @@ enum Sign {
     TwiceEncoded,
     /// Accents that follow their letters as separate characters.
     Decomposed,
-    /// Words of a script without blanks that are not separated.
+    /// Words of a script without spaces that are not separated.
     Unseparated,
     /// Fields between marks such as `+++$+++` or `|||`.
     Fields,
@@ -126,7 +126,7 @@ pub struct Signs {
 }
 
 impl Signs {
-    /// Looks at a line without the blanks around it, or at a row. Returns whether it may have zero-width spaces.
+    /// Looks at a line without the white space around it, or at a row. Returns whether it may have zero-width spaces.
     pub(crate) fn look(&mut self, text: &str) -> bool {
         if text.is_empty() {
             return false;
@@ -300,7 +300,7 @@ fn begins_with_number(text: &str) -> bool {
 /// Maximum mean number of characters of a word of Thai, Lao, Burmese or Khmer.
 const MAX_WORD: usize = 15;
 
-/// Returns whether most of a text is in a script without blanks between words, and its words are not separated.
+/// Returns whether most of a text is in a script without spaces between words, and its words are not separated.
 fn is_unseparated(text: &str) -> bool {
     let is_of_script =
         |c: &char| matches!(u32::from(*c), 0x0E00..=0x0EFF | 0x1000..=0x109F | 0x1780..=0x17FF);

@@ -7,7 +7,7 @@ pub(super) fn is_comment(line: &str) -> bool {
     line.starts_with("# ") || line.starts_with("#begin ") || line.starts_with("#end ") || line == "#"
 }
 
-/// Returns the columns of a line: separated by tabs, else by blanks.
+/// Returns the columns of a line: separated by tabs, else by spaces.
 pub(super) fn columns(line: &str) -> Vec<&str> {
     let line = line.trim_end();
     if line.contains('\t') { line.split('\t').collect() } else { line.split_whitespace().collect() }
@@ -18,7 +18,7 @@ pub(super) struct Columns {
     /// Index of the column of the words; `None` for vertical text.
     column: Option<usize>,
     sentence: String,
-    /// Whether the next word follows without a blank (`<g/>`).
+    /// Whether the next word follows without a space (`<g/>`).
     glued: bool,
 }
 

@@ -9,7 +9,7 @@ pub(super) struct Sentences {
     words: String,
     /// Last word that a range such as `3-4` covers.
     covered: u32,
-    /// Whether a blank follows the last word.
+    /// Whether a space follows the last word.
     space: bool,
 }
 

@@ -23,21 +23,21 @@ const MIN_COLUMN_OF_IDEOGRAPHS: usize = 12;
 const ENOUGH_BREAKS: usize = 8;
 /// Minimum mean length of lines that break before small letters anywhere.
 const MIN_RAGGED: usize = 45;
-/// Number of characters of a first word that count: scripts without blanks break inside of words.
+/// Number of characters of a first word that count: scripts without spaces break inside words.
 const MAX_FIRST_WORD: usize = 12;
 
-/// A line without the blanks and the marks of quotation around it, with its measures.
+/// A line without the white space and the quotation marks around it, with its measures.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Line<'a> {
     pub(super) text: &'a str,
     /// Number of characters, with the indentation.
     length: usize,
     indent: usize,
-    /// Number of marks of quotation (`>`) before the text.
+    /// Number of quotation marks (`>`) before the text.
     quotes: usize,
 }
 
-/// Maximum number of marks of quotation before a line of text; Python's prompt has three.
+/// Maximum number of quotation marks before a line of text; Python's prompt has three.
 const MAX_QUOTES: usize = 2;
 
 impl<'a> Line<'a> {
@@ -118,13 +118,13 @@ fn is_mark(c: char) -> bool {
         && matches!(unicode_general_category::get_general_category(c), G::NonspacingMark | G::SpacingMark)
 }
 
-/// Returns whether a character belongs to a script of Southeast Asia without blanks between words: Thai, Lao, Tibetan,
+/// Returns whether a character belongs to a script of Southeast Asia without spaces between words: Thai, Lao, Tibetan,
 /// Burmese, Khmer, and the scripts of their neighbours.
 pub(crate) fn is_without_blanks(c: char) -> bool {
     matches!(u32::from(c), 0x0E00..=0x109F | 0x1780..=0x17FF | 0x1950..=0x1AAF | 0xA9E0..=0xA9FF | 0xAA00..=0xAADF)
 }
 
-/// Returns whether a character belongs to a script without blanks between words that breaks lines anywhere.
+/// Returns whether a character belongs to a script without spaces between words that breaks lines anywhere.
 pub(super) fn is_cjk(c: char) -> bool {
     is_ideograph(c) || matches!(u32::from(c), 0x3000..=0x30FF | 0xFF00..=0xFFEF)
 }
@@ -134,12 +134,13 @@ pub(super) fn is_cjk(c: char) -> bool {
 pub(crate) struct LineBreaks {
     /// Number of lines that are not blank.
     lines: usize,
-    /// Number of these that have the end of a sentence, and that have one inside.
+    /// Number of lines in which a sentence ends.
     ends: usize,
+    /// Number of lines in which a sentence ends before the line does.
     ends_inside: usize,
     /// Number of breaks between two lines that are not blank.
     pub(crate) breaks: usize,
-    /// Number of these after lines that do not end a sentence.
+    /// Number of breaks after lines that do not end a sentence.
     open: usize,
     /// Number of breaks inside sentences for which the next word had no room.
     full: usize,
@@ -222,7 +223,7 @@ impl LineBreaks {
             return false;
         }
         let is_cased = 2 * self.cased >= self.full.max(1);
-        // In narrow columns many sentences end inside of lines, in verse few.
+        // In narrow columns many sentences end inside lines, in verse few.
         let are_columns = 10 * self.full >= 9 * self.open && 2 * self.ends_inside >= self.ends;
         let min_width = if are_columns && self.is_cjk {
             MIN_COLUMN_OF_IDEOGRAPHS
@@ -258,8 +259,8 @@ impl LineBreaks {
     }
 }
 
-/// Returns whether a sentence ends inside of a line: in scripts without full stops at their marks, else before a blank. A full
-/// stop follows a word of four letters or more, because shorter ones may be abbreviations. In narrow columns few
+/// Returns whether a sentence ends inside a line: in scripts without full stops at their marks, else before a space. A
+/// full stop follows a word of four letters or more, because shorter ones may be abbreviations. In narrow columns few
 /// sentences end with a line.
 fn ends_inside(line: &str) -> bool {
     let is_word_end = |at: usize| line[..at].chars().rev().take(4).filter(|c| c.is_alphabetic()).count() == 4;
@@ -295,8 +296,8 @@ pub(crate) struct BrokenLines {
 }
 
 impl BrokenLines {
-    /// Adds a line without the blanks around it; `before` is the end of the line before it and is replaced by the end of
-    /// this line. `text_before` is called for an example.
+    /// Adds a line without the white space around it; `before` is the end of the line before it and is replaced by the
+    /// end of this line. `text_before` is called for an example.
     pub(crate) fn add(
         &mut self,
         before: &mut Option<Edge>,

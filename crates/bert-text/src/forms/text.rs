@@ -48,7 +48,7 @@ impl Text {
 pub(crate) struct FormCounts {
     /// Number of lines, or of breaks between lines.
     pub(crate) lines: u64,
-    /// Number of these breaks at which lines were joined.
+    /// Number of breaks at which lines were joined.
     pub(crate) joined: u64,
     /// Number of lines or records without text that were left out: page headers, quoted lines, mails that are not text.
     pub(crate) left_out: u64,

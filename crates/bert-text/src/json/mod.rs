@@ -40,7 +40,7 @@ pub fn json_text(json: &str, path: &Path, line: u64, column: &str) -> Result<Opt
     read_row(json, path, line, column).map(|row| row.text)
 }
 
-/// Same as [`json_text`], but also returns whether the row was repaired.
+/// Returns the text like [`json_text`], and whether the row was repaired.
 pub(crate) fn read_row(json: &str, path: &Path, line: u64, column: &str) -> Result<JsonText> {
     let mut found = find(json, column);
     let mut half_pair = false;
@@ -120,7 +120,7 @@ pub(crate) struct Repaired<'a> {
 }
 
 /// Repairs JSON: NaN and infinite numbers become nulls, halves of surrogate pairs U+FFFD, and commas before a closing
-/// bracket blanks.
+/// bracket spaces.
 pub(crate) fn repaired(json: &str) -> Repaired<'_> {
     let mut out = String::with_capacity(json.len());
     let mut half_pair = false;

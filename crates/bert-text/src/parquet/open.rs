@@ -146,7 +146,7 @@ fn check_schema(footer: &mut Compact<impl Read>, schema: Field) -> std::io::Resu
     if elements > MAX_COLUMNS {
         return Err(wrong(format!("{elements} columns")));
     }
-    // Number of children still to come, for each element around the next one.
+    // For each element that encloses the next one, the number of children that are still to be read.
     let mut open: Vec<u64> = Vec::new();
     let mut declared = 0u64;
     for _ in 0..elements {

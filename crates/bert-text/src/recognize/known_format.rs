@@ -317,7 +317,7 @@ fn is_tar(head: &[u8]) -> bool {
     let field = header[148..156].split(|byte| *byte == 0 || *byte == b' ').find(|part| !part.is_empty());
     let stored = field.and_then(|digits| u32::from_str_radix(std::str::from_utf8(digits).ok()?, 8).ok());
     let sum = |bytes: &[u8]| bytes.iter().map(|&byte| u32::from(byte)).sum::<u32>();
-    // The checksum field itself counts as blanks.
+    // The checksum field itself counts as spaces.
     stored == Some(sum(&header[..148]) + 8 * u32::from(b' ') + sum(&header[156..]))
 }
 

@@ -187,7 +187,7 @@ fn first_value(text: &str, first_decides: bool) -> Value {
 }
 
 /// Returns whether JSON has one object per line, as far as its head shows: it is not an array of objects, and its first
-/// line does not end inside of a value.
+/// line does not end inside a value.
 pub(super) fn is_json_lines(head: &Head<'_>) -> bool {
     let text = head.text.trim_start();
     if let Some(array) = text.strip_prefix('[') {
@@ -241,7 +241,7 @@ fn is_header(line: &str, separator: u8) -> bool {
     are_column_names(&fields)
 }
 
-/// Returns whether the fields of a first row are column names: distinct words without blanks around them.
+/// Returns whether the fields of a first row are column names: distinct words without white space around them.
 pub(super) fn are_column_names<S: AsRef<str>>(fields: &[S]) -> bool {
     let is_name = |name: &str| {
         let inside = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | ' ');

@@ -24,7 +24,7 @@ pub enum ColumnLookup {
     Missing,
 }
 
-/// Returns the names in a first row: its fields without surrounding blanks.
+/// Returns the names in a first row: its fields without surrounding white space.
 pub(super) fn column_names(fields: impl Iterator<Item = String>) -> Vec<String> {
     fields.map(|name| name.trim_start_matches('\u{feff}').trim().to_owned()).collect()
 }

@@ -1,11 +1,11 @@
 //! Splits separated values into fields: the one parser of CSV and TSV.
 //!
 //! A quoted field may contain separators, line ends and doubled quotes (RFC 4180), or quotes after a backslash in a
-//! table whose beginning has them, as MySQL and Spark write it. The fields of TSV are quoted only if its beginning shows
-//! it; else a field loses its outer quotes if its inner quotes are doubled. The crate `csv` reads a field with an open
-//! quote up to the next quote, which joins rows, and accepts quotes inside of fields. This parser reports both.
+//! table whose beginning has them, as MySQL and Spark write it. The fields of TSV are quoted only if its beginning
+//! shows it; else a field loses its outer quotes if its inner quotes are doubled. The crate `csv` reads a field with an
+//! open quote up to the next quote, which joins rows, and accepts quotes inside fields. This parser reports both.
 
-/// How fields are quoted.
+/// The quoting of fields.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 enum Quoting {
     #[default]
@@ -15,7 +15,7 @@ enum Quoting {
     Escaped,
 }
 
-/// Where the next byte is.
+/// The position of the next byte in a field.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 enum Place {
     #[default]
@@ -51,7 +51,7 @@ pub(super) struct FieldParser {
     /// The line in which the first quoted field of several lines begins that is not closed before a separator or a line
     /// end.
     pub(super) open_quote: Option<u64>,
-    /// The line of the first quote inside of a field of one line that is not doubled.
+    /// The line of the first quote that is inside a field of one line and is not doubled.
     pub(super) stray_quote: Option<u64>,
     /// Number of quoted fields of several lines.
     long_fields: u64,
@@ -242,7 +242,7 @@ impl FieldParser {
         (0..self.len()).map(|at| String::from_utf8_lossy(self.field(at)).into_owned())
     }
 
-    /// Returns whether the last byte is inside of a quoted field.
+    /// Returns whether the last byte is inside a quoted field.
     pub(super) fn is_in_quotes(&self) -> bool {
         self.place == Place::Quoted
     }

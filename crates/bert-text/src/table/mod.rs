@@ -37,7 +37,7 @@ use crate::remarks::{Remark, Remarks};
 use crate::texts::TextRules;
 use crate::{Block, BlockReader, Format, InputEntry, Reading, each_file};
 
-/// Returns the format of each file. All files that are refused are in one error.
+/// Returns the format of each file. All files that are rejected are in one error.
 ///
 /// # Errors
 /// Fails when [`Format::detect`] fails, when the first lines of a file are not UTF-8, or when a table has no text
@@ -49,7 +49,7 @@ pub fn recognized(files: &[PathBuf], rules: TextRules<'_>) -> Result<Vec<Format>
             LineCheck::check_head(&source.head, source.head.len() < HEAD, path, rules.bad_lines)?;
         }
         let format = input.format();
-        // A table without the column of text is refused too.
+        // A table without the text column is rejected too.
         if matches!(format, Format::Parquet | Format::Csv | Format::Tsv) {
             InputReader::open_with(path, 0, rules.reading)?;
         }
@@ -57,7 +57,7 @@ pub fn recognized(files: &[PathBuf], rules: TextRules<'_>) -> Result<Vec<Format>
     })
 }
 
-/// Reader of one input file of any format as blocks.
+/// A reader that divides an input file of any format into blocks.
 pub enum InputReader {
     /// A file of lines: text or JSON.
     Lines(BlockReader),
@@ -72,7 +72,7 @@ impl InputReader {
     ///
     /// # Errors
     /// Fails when [`Format::detect`] fails, when the head of a table cannot be read, or when its text column is missing
-    /// or has another type.
+    /// or has a different type.
     pub fn open(path: &Path, file: usize, text_column: &str) -> Result<Self> {
         Self::open_with(path, file, Reading { text_column, ..Reading::default() })
     }

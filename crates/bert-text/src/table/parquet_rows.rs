@@ -42,7 +42,7 @@ impl RowReader {
     ///
     /// # Errors
     /// Fails when the file cannot be read, when it is damaged or uses features or a compression that this program
-    /// cannot read, or when the text column is missing or has another type.
+    /// cannot read, or when the text column is missing or has a different type.
     pub fn open(path: &Path, file: usize, column: &str) -> Result<Self> {
         let source = open_file(path).map_err(Error::io("open", path))?;
         let bytes = source.metadata().map_err(Error::io("read", path))?.len();

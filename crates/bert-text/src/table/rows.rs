@@ -53,9 +53,9 @@ impl TextFormat {
 /// A row of a table.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
-    /// Its first line; in JSON over several lines and in Parquet its number, from 1.
+    /// The first line of the row; in JSON over several lines and in Parquet the number of the row, from 1.
     pub line: u64,
-    /// Its values.
+    /// The values of the row.
     pub values: RowValues,
 }
 
@@ -73,7 +73,7 @@ pub enum RowValues {
 pub struct Header {
     /// The line of the names; 1 in Parquet.
     pub line: u64,
-    /// The fields of the line without surrounding blanks.
+    /// The fields of the line without surrounding white space.
     pub names: Vec<String>,
 }
 

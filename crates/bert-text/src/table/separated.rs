@@ -1,6 +1,7 @@
 //! Reads CSV and TSV tables: one document in a column of each row.
 //!
-//! A row with another number of fields than the first is rejected, because its text could come from the wrong column.
+//! A row with a different number of fields than the first is rejected, because its text could come from the wrong
+//! column.
 
 use std::io::{self, BufRead, Read};
 

@@ -1,4 +1,4 @@
-//! Finds the text column of a Parquet file, also inside of structures, and reads its rows.
+//! Finds the text column of a Parquet file, also inside structures, and reads its rows.
 
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef};
@@ -23,7 +23,7 @@ pub(crate) enum UnreadableRow {
 }
 
 impl UnreadableRow {
-    /// Returns the error of this row, with its number.
+    /// Returns the error for this row, with its number.
     pub(crate) fn in_row(self, row: u64) -> Error {
         match self {
             Self::TooLong => long_row(row, MAX_LINE_BYTES),

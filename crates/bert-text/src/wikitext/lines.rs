@@ -42,7 +42,7 @@ fn is_heading(line: &str) -> bool {
     line.len() > 2 && line.starts_with('=') && line.ends_with('=')
 }
 
-/// Appends a line with single blanks, without empty brackets and without blanks before punctuation: the places of
+/// Appends a line with single spaces, without empty brackets and without spaces before punctuation: the places of
 /// references and templates.
 fn append_tidy(line: &str, out: &mut String) {
     let start = out.len();

@@ -73,7 +73,7 @@ const HIDDEN: &[&str] = &[
 /// The visible part of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Shown {
-    /// Its text, or its target if it has no text.
+    /// The text of the link, or its target if it has no text.
     Target,
     /// Nothing in the text: a file, a category, the same article in another language.
     Nothing,

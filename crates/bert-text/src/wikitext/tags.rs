@@ -26,7 +26,7 @@ pub(super) struct Tag {
     pub(super) is_end: bool,
     /// Whether it is an element without content, as `<br />`.
     pub(super) is_empty: bool,
-    /// Its length in bytes.
+    /// The length of the tag in bytes.
     pub(super) length: usize,
 }
 

@@ -16,7 +16,7 @@ pub struct PretrainingBatch {
     pub first_sequence: usize,
     /// Masked positions as `row * seq_length + position`, without padding.
     pub masked_lm_positions: Vec<i32>,
-    /// The original ids at those positions.
+    /// The original ids at the masked positions.
     pub masked_lm_ids: Vec<i32>,
     /// 1 where the second segment is a random one, `[rows]`.
     pub next_sentence_labels: Vec<i32>,

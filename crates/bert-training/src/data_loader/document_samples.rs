@@ -46,7 +46,7 @@ pub(super) struct DocumentSamples {
     block: Option<Block>,
 }
 
-/// How the row groups of an epoch are divided.
+/// The division of the row groups of an epoch.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Blocks {
     pub(super) groups: u64,

@@ -121,7 +121,7 @@ impl DataLoader {
     /// differ, or when two of them have the same shards.
     ///
     /// # Panics
-    /// Panics without a data set.
+    /// Panics if there is no data set.
     pub fn mixed(sets: Vec<(DataSet, f64)>, seed: u64) -> Result<Self, Error> {
         for (at, (data, _)) in sets.iter().enumerate() {
             if data.manifest().instances == 0 {
@@ -315,7 +315,7 @@ impl DataLoader {
     /// Fails as [`DataLoader::batch`] does.
     ///
     /// # Panics
-    /// When `index` is out of range.
+    /// Panics if `index` is out of range.
     pub fn stored_row(&mut self, index: u64) -> Result<Row<'_>, Error> {
         self.stored.row(index)
     }

@@ -224,7 +224,7 @@ impl ShardOrder {
     /// Returns the shard of a position in the epoch, and the position in the shard's own order.
     ///
     /// # Panics
-    /// When there are no shards.
+    /// Panics if there are no shards.
     pub fn find(&self, position: u64) -> (usize, u64) {
         // A shard without rows starts where the next one does; this takes the last of them.
         let at = self.starts.partition_point(|&start| start <= position) - 1;

@@ -14,7 +14,7 @@ pub struct WeightedFolder {
     pub weight: f64,
 }
 
-/// The data folders of a run. Written as `FOLDER`, or as a list of `FOLDER=WEIGHT`.
+/// The data folders of a run. The value is written as `FOLDER`, or as a list of `FOLDER=WEIGHT`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "Written", into = "Written")]
 pub struct TrainingData {

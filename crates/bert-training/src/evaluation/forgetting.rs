@@ -37,8 +37,8 @@ impl ForgettingTest {
     /// Opens the heads of a model folder and a data folder of `make-pretrain-data`.
     ///
     /// # Errors
-    /// Fails when the checkpoint has no masked-LM head, when the data does not fit it (such as data made with another
-    /// vocabulary), or when a file cannot be read.
+    /// Fails when the checkpoint has no masked-LM head, when the data does not fit it (such as data made with a
+    /// different vocabulary), or when a file cannot be read.
     pub fn open(checkpoint: &Path, config: &BertConfig, data: &Path, device: &Device) -> Result<Self, Error> {
         let text = DataLoader::open(data, 0)?;
         text.check_fits(config, ModelFiles::find(checkpoint)?.tokenizer.as_ref())?;

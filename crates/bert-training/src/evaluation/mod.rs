@@ -30,7 +30,7 @@ use crate::run_dir::metrics_log::nan_if_null;
 pub struct Evaluation {
     /// Number of evaluated instances.
     pub instances: u64,
-    /// Number of masked-LM targets in them.
+    /// Number of masked-LM targets in the evaluated instances.
     pub predictions: u64,
     /// Mean negative log-likelihood of the masked tokens.
     #[serde(deserialize_with = "nan_if_null")]
@@ -214,7 +214,7 @@ fn sums_of_batch(
 pub struct EvaluationSums {
     /// Number of evaluated instances.
     pub instances: u64,
-    /// Number of masked-LM targets in them.
+    /// Number of masked-LM targets in the evaluated instances.
     pub predictions: u64,
     /// Characters of the masked tokens.
     pub masked_characters: u64,

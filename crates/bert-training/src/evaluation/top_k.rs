@@ -58,7 +58,7 @@ fn rank(logits: &[f32], label: usize) -> usize {
 /// Applies all replacements to the first `instances` instances of a data folder; `folder` is the folder of the model.
 ///
 /// # Errors
-/// Fails as [`Prober::text`] does; when the data does not fit the model, or the model has no masked-LM head.
+/// Fails as [`Prober::text`] does, when the data does not fit the model, or when the model has no masked-LM head.
 pub fn probe_instances(
     prober: &Prober,
     folder: &Path,

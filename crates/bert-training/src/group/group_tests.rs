@@ -107,7 +107,7 @@ fn on_ranks<T: Send + 'static>(
     on_ranks_with_timeout(Duration::from_secs(60), ranks, run)
 }
 
-/// Like [`on_ranks`], with a timeout of the group.
+/// Runs a function on each rank like [`on_ranks`], with a timeout of the group.
 fn on_ranks_with_timeout<T: Send + 'static>(
     timeout: Duration,
     ranks: usize,

@@ -212,7 +212,8 @@ impl Group {
         result.map_err(|lost| self.lost(lost))
     }
 
-    /// Sends `send[r]` to rank `r`, and fills `receive[r]` with the message of rank `r`. The own message is not moved.
+    /// Sends `send[r]` to rank `r`, and fills `receive[r]` with the message of rank `r`. The rank's own message is not
+    /// moved.
     ///
     /// # Errors
     /// Fails when a rank of the group is lost, or when its message is damaged.
@@ -226,7 +227,7 @@ impl Group {
         self.check_messages(receive)
     }
 
-    /// Sends the own message of `messages` to all ranks, and fills the others with theirs.
+    /// Sends the rank's own message of `messages` to all ranks, and fills the others with theirs.
     ///
     /// # Errors
     /// Fails when a rank of the group is lost, or when its message is damaged.
@@ -237,7 +238,7 @@ impl Group {
         self.check_messages(messages)
     }
 
-    /// Returns the error of an operation, with the numbers of ranks that can continue the run.
+    /// Returns the error for an operation, with the numbers of ranks that can continue the run.
     fn lost(&self, lost: Lost) -> Error {
         let mut fewer = divisors(self.micro_batches);
         fewer.retain(|&ranks| ranks < self.ranks());

@@ -370,7 +370,7 @@ fn values_of_segments<'a>(
     })
 }
 
-/// Returns the model with other values in some segments.
+/// Returns the model with different values in some segments.
 fn write_segments<'a, M: Module>(model: M, segments: impl Iterator<Item = (&'a Segment, &'a [f32])>) -> M {
     let mut by_tensor: Vec<Vec<(usize, &[f32])>> = Vec::new();
     for (Segment { tensor, range }, values) in segments {

@@ -43,7 +43,7 @@ impl BigramCounts {
     /// Fails when a stop is requested, or when a shard cannot be read.
     ///
     /// # Panics
-    /// Panics without a data set.
+    /// Panics if there is no data set.
     pub(crate) fn from_data(
         sets: &[(DataSet, f64)],
         distance: usize,
@@ -92,7 +92,7 @@ impl BigramCounts {
     /// Returns the tokens at this offset from each neighbour: with -1 the neighbour is the previous token.
     ///
     /// # Panics
-    /// When pairs at that distance were not counted.
+    /// Panics if pairs at that distance were not counted.
     pub(crate) fn side(&mut self, offset: i64) -> Side {
         let pairs = &mut self.pairs[offset.unsigned_abs() as usize - 1];
         pairs.merge();

@@ -16,7 +16,7 @@ use serde_json::json;
 
 use crate::error::Error;
 
-/// Increase it when another fit gives other bits.
+/// Increase it when a change of the fit gives different bits.
 const FIT_VERSION: u32 = 1;
 /// Maximum size of the cache.
 const MAX_BYTES: u64 = 2 << 30;

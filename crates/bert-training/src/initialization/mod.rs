@@ -69,7 +69,8 @@ pub fn named_model(name: &str, vocabulary: usize, note: &mut dyn FnMut(String)) 
 }
 
 impl InitializationChoice {
-    /// Returns this initialization for a model; it counts the text of data sets with their weights if it needs them.
+    /// Returns this initialization for a model. If it needs corpus counts, it counts the texts of `sets`, multiplied by
+    /// their weights.
     ///
     /// # Errors
     /// Fails when a stop is requested, or when a shard cannot be read or does not match the manifest.

@@ -275,7 +275,7 @@ impl Optimizer {
     /// that owns all elements.
     ///
     /// # Errors
-    /// Fails when a name is not a parameter of the module, or has another number of elements.
+    /// Fails when a name is not a parameter of the module, or has a different number of elements.
     pub fn restore(
         &mut self,
         updates: u64,

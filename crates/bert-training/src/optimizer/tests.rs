@@ -165,7 +165,7 @@ fn clipping_is_over_all_parameters_together() {
     assert_eq!(module.a.val().into_scalar::<f32>(), 0.0);
 }
 
-/// Compares sums of 1 to 9 micro-batches with the explicit tree. In f32 another order changes bits: 1e8 + 1 is 1e8.
+/// Compares sums of 1 to 9 micro-batches with the explicit tree. In f32 a different order changes bits: 1e8 + 1 is 1e8.
 #[test]
 fn micro_batches_are_added_in_a_tree() {
     fn tree(values: &[f32]) -> f32 {

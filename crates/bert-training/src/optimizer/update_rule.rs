@@ -15,7 +15,7 @@ pub struct Parameter {
     pub value: Tensor<1>,
     /// The elements that this rank owns.
     pub owned: Range<usize>,
-    /// The states of these elements, `[owned]` each, in the order of [`UpdateRule::states`].
+    /// The states of the owned elements, `[owned]` each, in the order of [`UpdateRule::states`].
     pub states: Vec<Tensor<1>>,
 }
 

@@ -234,9 +234,9 @@ const HELP_GROUPS: &[HelpGroup] = &[
 /// The held-out data of a part of a mixture.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct EvalPart {
-    /// Its folder.
+    /// The folder of the held-out data.
     pub folder: PathBuf,
-    /// Its share in the mean of the evaluation.
+    /// The share of the held-out data in the mean of the evaluation.
     pub share: f64,
 }
 

@@ -48,7 +48,7 @@ pub struct StepTiming {
     pub step: u64,
     /// Seconds for the whole step.
     pub seconds: f64,
-    /// Seconds of these spent waiting for the data loader.
+    /// Seconds of the step that were spent waiting for the data loader.
     pub waiting: f64,
 }
 
@@ -88,9 +88,9 @@ pub enum PretrainEvent {
     },
     /// A step has finished.
     Step {
-        /// Its metrics.
+        /// The metrics of the step.
         metrics: StepMetrics,
-        /// Its duration.
+        /// The duration of the step.
         timing: StepTiming,
     },
     /// An evaluation has finished.
@@ -104,14 +104,14 @@ pub enum PretrainEvent {
     Saved {
         /// Number of finished steps.
         step: u64,
-        /// Its folder.
+        /// The folder of the checkpoint.
         path: PathBuf,
     },
     /// The average of the last checkpoints' weights has been written.
     Averaged {
-        /// The steps of these checkpoints.
+        /// The steps of the averaged checkpoints.
         steps: Vec<u64>,
-        /// Its folder.
+        /// The folder of the average.
         path: PathBuf,
         /// The figures on held-out data, if any.
         evaluation: Option<Evaluation>,

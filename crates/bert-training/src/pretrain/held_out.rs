@@ -60,8 +60,9 @@ impl PretrainConfig {
         Ok(shared)
     }
 
-    /// Takes another seed for a run that starts from a checkpoint of the same data with the same or the default seed: with the
-    /// same one it would read the same samples with the same masks again. Returns the seed with its reason.
+    /// Takes a different seed for a run that starts from a checkpoint of the same data with the same or the default
+    /// seed: with the same one it would read the same samples with the same masks again. Returns the seed with its
+    /// reason.
     ///
     /// # Errors
     /// Fails when the training data cannot be opened.

@@ -73,7 +73,7 @@ pub fn pretrain_on(
 /// sends events other than [`PretrainEvent::Step`].
 ///
 /// # Errors
-/// Fails as [`pretrain`] does; when a rank of the group is lost or has an error, or when the ranks have different
+/// Fails as [`pretrain`] does, when a rank of the group is lost or has an error, or when the ranks have different
 /// settings, data or weights.
 pub fn pretrain_in(
     files: &dyn FileSystem,

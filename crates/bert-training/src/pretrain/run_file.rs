@@ -126,7 +126,7 @@ pub struct DataRules {
     pub nsp: String,
     /// Content of the shards.
     pub layout: String,
-    /// When the masks are made.
+    /// The time at which the masks are drawn: `static` or `dynamic`.
     pub masking: String,
 }
 

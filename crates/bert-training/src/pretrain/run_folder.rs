@@ -66,8 +66,8 @@ impl<'a> RunFolder<'a> {
     /// resumed from the start: a run killed in its first moments leaves one.
     ///
     /// # Errors
-    /// Fails as [`check_free`] does; when the existing run has a different configuration, or selects its best weights
-    /// on different held-out data.
+    /// Fails as [`check_free`] does, when the existing run has a different configuration, or when it selects its best
+    /// weights on different held-out data.
     pub(crate) fn open(
         files: &'a dyn FileSystem,
         run: DescribedRun<'_>,

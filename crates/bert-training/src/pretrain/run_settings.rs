@@ -1,7 +1,7 @@
 //! Fills in the options of a run that follow from model size, initialization and processor, and that no flag gives.
 //!
-//! A resumed run has the values of its `run.json`, so a later version of this program with other defaults continues it
-//! unchanged.
+//! A resumed run has the values of its `run.json`, so a later version of this program with different defaults continues
+//! it unchanged.
 
 use bert_inference::{PrecisionChoice, resolve_model_folder};
 use bert_model::{BertConfig, Preset, read_pretrained_config};

@@ -17,11 +17,12 @@ pub struct SharedText {
     pub within: PathBuf,
     /// Whether the model is evaluated on the first data set; otherwise both are parts of a mixture.
     pub is_evaluated: bool,
-    /// The compared things: `documents`, or `files` where the documents of the same file are divided in another way.
+    /// The compared things: `documents`, or `files` where the documents of the same file are divided in a different
+    /// way.
     pub unit: String,
-    /// Number of them that were compared: all of a small data set, a random sample of a large one.
+    /// Number of documents or files that were compared: all of a small data set, a random sample of a large one.
     pub compared: u64,
-    /// Number of these that the other data set has too, at least 1.
+    /// Number of compared documents or files that the other data set has too, at least 1.
     pub shared: u64,
 }
 

@@ -168,7 +168,7 @@ impl Prefetcher {
     /// Returns the loader's error.
     ///
     /// # Panics
-    /// When more batches are taken than `steps` has.
+    /// Panics if more batches are taken than `steps` has.
     pub(crate) fn next_batch(&mut self) -> Result<PretrainingBatch, Error> {
         let batches = self.batches.as_ref().expect("open until dropped");
         let Ok(loaded) = batches.recv() else {

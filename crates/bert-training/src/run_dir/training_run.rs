@@ -24,7 +24,7 @@ use crate::run_dir::identity::{RUN, compare};
 use crate::run_dir::incomplete_output::is_visible;
 use crate::run_dir::metrics_log::MetricsLog;
 
-/// Whether a run starts in a new folder or continues in its own.
+/// The choice between a run that starts in a new folder and a run that continues in its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Resume {
     /// The output folder is new or empty.
@@ -56,7 +56,7 @@ impl TrainingRun {
     /// `config` for the reader.
     ///
     /// # Errors
-    /// Fails when the folder has other files, is in use, or has a run and `resume` is off; when the run has another
+    /// Fails when the folder has other files, is in use, or has a run and `resume` is off; when the run has a different
     /// identity; with `resume`, when the folder does not exist or all its checkpoints are corrupt.
     pub fn open(
         path: &Path,

@@ -103,7 +103,7 @@ const BF16_BOUND: f64 = 0.2;
 /// and precision.
 ///
 /// # Errors
-/// Fails when the device computes other values than the CPU; the error names the tensor that differs most. When this
+/// Fails when the values of the device differ from the CPU's; the error names the tensor that differs most. When this
 /// build lacks the backend `flex`.
 pub fn check_device(
     name: DeviceName,
@@ -294,8 +294,8 @@ fn norm(values: impl Iterator<Item = f32>) -> f64 {
     values.map(|x| f64::from(x) * f64::from(x)).sum::<f64>().sqrt()
 }
 
-/// Returns the norm of the difference, relative to the norm of `expected`, which is at least `floor`. A tensor of
-/// another length differs infinitely.
+/// Returns the norm of the difference, relative to the norm of `expected`, which is at least `floor`. The result is
+/// infinite if the lengths differ.
 fn relative_difference(computed: &[f32], expected: &[f32], floor: f64) -> f64 {
     if computed.len() != expected.len() {
         return f64::INFINITY;

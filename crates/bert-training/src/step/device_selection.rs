@@ -16,7 +16,7 @@ const WORDS: usize = 1000;
 /// The device that `--device auto` selects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SelectedDevice {
-    /// Its name.
+    /// The name of the device.
     pub device: DeviceName,
     /// The reason in words: the rates of all devices, and the devices that failed.
     pub reason: String,

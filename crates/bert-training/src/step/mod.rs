@@ -229,8 +229,8 @@ impl Figures {
     }
 }
 
-/// Returns the sum of the squares of each chunk of a rank's elements, 0 for parameters without a gradient; and the
-/// losses. On a GPU, all of them are copied in one transfer.
+/// Returns the sum of the squared gradients for each chunk of a rank's elements (0 without a gradient), and the losses.
+/// On a GPU, all of them are copied in one transfer.
 fn figures(
     optimizer: &Optimizer,
     losses: Vec<Vec<Tensor<1>>>,
@@ -288,7 +288,7 @@ impl PretrainingParts {
     /// Reads the parts from the report of a step with the loss of [`pretraining_objective`].
     ///
     /// # Panics
-    /// For the report of a step with another loss.
+    /// Panics if the report is of a step with a different loss.
     pub(crate) fn new(report: &StepReport) -> Self {
         let &[masked_lm, next_sentence] = report.parts.as_slice() else {
             panic!("not a step of pre-training")

@@ -1,4 +1,4 @@
-//! Multi-head attention to the same or to another sequence (Vaswani et al., 2017, section 3.2).
+//! Multi-head attention to the same or to a different sequence (Vaswani et al., 2017, section 3.2).
 
 use bert_kernels::attention::AttentionSettings;
 use bert_kernels::{Compute, attention, dense};

@@ -32,7 +32,7 @@ pub struct TargetBatch {
     pub input_ids: Tensor<2, Int>,
     /// `[n]`: the index of each real position in the flattened `[batch * target]`.
     pub positions: Tensor<1, Int>,
-    /// `[n]`: the token that follows each of these positions.
+    /// `[n]`: the token that follows each real position.
     pub labels: Tensor<1, Int>,
 }
 

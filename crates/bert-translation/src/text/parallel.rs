@@ -36,7 +36,7 @@ pub struct ParallelArgs {
 pub struct SentencePair {
     /// The sentence.
     pub source: String,
-    /// Its translation.
+    /// The translation of the sentence.
     pub target: String,
 }
 

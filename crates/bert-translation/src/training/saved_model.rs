@@ -54,7 +54,7 @@ impl FrozenBert {
 pub(crate) struct SavedModel {
     /// The model.
     pub model: TranslationModel,
-    /// Its tokenizers.
+    /// The tokenizers of the model.
     pub tokenizers: Tokenizers,
 }
 

@@ -184,7 +184,7 @@ impl Tabular for PredictedTexts {
     }
 }
 
-/// Returns the text of a cell: probabilities with their labels, and words with blanks between them.
+/// Returns the text of a cell: probabilities with their labels, and words with spaces between them.
 fn cell(value: Option<&Value>) -> String {
     match value {
         None | Some(Value::Null) => String::new(),

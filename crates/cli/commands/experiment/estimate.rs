@@ -95,7 +95,7 @@ impl<'a> Estimator<'a> {
         Ok(total)
     }
 
-    /// Returns the cost of a kind of training, from two short runs at its first use.
+    /// Returns the cost of a kind of training. The first call for a kind measures it in two short runs.
     fn cost(&mut self, config: &FinetuneConfig) -> anyhow::Result<Cost> {
         let key = format!(
             "{} {} {} {:?} {:?} {} {:?} {:?}",

@@ -25,9 +25,9 @@ pub(super) struct Model {
     start: PathBuf,
     /// The model folder.
     pub(super) folder: PathBuf,
-    /// Its configuration.
+    /// The configuration of the model.
     config: BertConfig,
-    /// How it was trained.
+    /// The training of the model: its kind and settings.
     description: ModelDescription,
 }
 
@@ -126,7 +126,7 @@ impl<'a> Planner<'a> {
     /// Returns the planned trainings of all settings; with `by_seed`, one for each seed, so that each has its model.
     ///
     /// # Errors
-    /// Fails when a flag is invalid, or a file of a task is missing.
+    /// Fails when a flag is invalid, or a task file is missing.
     pub(super) fn plan(&mut self, by_seed: bool) -> anyhow::Result<Vec<PlannedRun>> {
         let tasks = &self.experiment.tasks;
         if let Some(other) = self.args.tasks.iter().find(|task| !tasks.contains(task)) {

@@ -43,7 +43,7 @@ struct Started {
 impl Started {
     /// Returns the identity of the experiment of these flags.
     fn new(args: &Args) -> Self {
-        // Every flag is listed, so that adding one requires a decision here whether it makes another experiment.
+        // Every flag is listed, so that adding one requires a decision here whether it makes a different experiment.
         let Args {
             name,
             // Each fine-tuning compares them with its own, as far as they affect it.
@@ -72,7 +72,7 @@ impl Started {
 /// Estimates the time of a plan, prints it, and runs the plan. Returns `None` after a dry run.
 ///
 /// # Errors
-/// Fails when the output folder has other files, and as [`bert_finetuning::finetune`].
+/// Fails when the output folder has other files, and as [`bert_finetuning::finetune`] does.
 pub(super) fn train(args: &Args, plan: &[PlannedRun], stop: &StopFlag) -> anyhow::Result<Option<Timing>> {
     let quiet = args.run.print.quiet;
     let left: Vec<&PlannedRun> = plan.iter().filter(|run| !run.is_finished()).collect();
@@ -142,7 +142,7 @@ fn run_one(args: &Args, run: &PlannedRun, stop: &StopFlag) -> anyhow::Result<()>
 /// Rejects an output folder with files, unless the same experiment continues in it.
 ///
 /// # Errors
-/// Fails when the folder has files without `--resume`, or the files of another experiment.
+/// Fails when the folder has files without `--resume`, or the files of a different experiment.
 pub(super) fn check_output(args: &Args) -> anyhow::Result<()> {
     let Some(output) = args.output.as_deref() else { return Ok(()) };
     if args.run.resume {

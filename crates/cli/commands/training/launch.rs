@@ -125,7 +125,7 @@ fn with_resume(flags: &[OsString], output: &Path, is_restart: bool) -> Vec<OsStr
 struct Ranks {
     children: Vec<Child>,
     ended: Vec<Option<ExitStatus>>,
-    /// Their standard inputs. A rank stops at the end of it, also if this process is killed.
+    /// The standard inputs of the ranks. A rank stops at the end of it, also if this process is killed.
     _inputs: Vec<ChildStdin>,
 }
 

@@ -18,7 +18,7 @@ const MIN_TEXT: usize = 18;
 struct Layout {
     /// The numbers of the columns, in their order.
     columns: Vec<usize>,
-    /// Their widths.
+    /// The widths of the columns.
     widths: Vec<usize>,
     /// The numbers of the columns that do not fit.
     hidden: Vec<usize>,

@@ -81,7 +81,7 @@ pub enum ColumnKind {
 pub struct Column {
     /// The heading.
     pub name: String,
-    /// Its content; numbers are aligned to the right.
+    /// The kind of the content; numbers are aligned to the right.
     pub kind: ColumnKind,
     /// Columns with a larger number are left out first where the terminal is too narrow.
     pub priority: u8,

@@ -152,8 +152,8 @@ pub fn dry_run(config: &BuildConfig) -> Result<Estimate> {
     })
 }
 
-/// Returns the number of documents of the data set: all that begin in the text, less the share of the sample that is held
-/// out of them.
+/// Estimates the number of documents in the data set: all documents of the text, minus the held-out share, which is
+/// measured on the sample.
 fn documents_of(config: &BuildConfig, sample: &Sample, documents: &Documents, found: &ReadReport) -> u64 {
     let kept = documents.len() as f64;
     let all = kept + found.left_out_documents as f64;

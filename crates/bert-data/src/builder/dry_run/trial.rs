@@ -32,13 +32,13 @@ pub(super) struct Trial {
     /// Number of instances in a few passes.
     pub(super) rows: usize,
     pub(super) passes: usize,
-    /// Bytes of these instances when packed.
+    /// Bytes of the instances when packed.
     pub(super) packed: usize,
     /// Bytes of the shard.
     pub(super) bytes: u64,
     pub(super) seconds: f64,
     pub(super) tuning: Tuning,
-    /// Counts of these instances.
+    /// Counts of the instances.
     pub(super) counters: Counters,
 }
 

@@ -1,7 +1,7 @@
 //! Writes the data card: a `README.md` for readers, with the YAML header by which `datasets` finds the shards.
 //!
-//! The card is written just before the manifest, which does not list it. No program reads it back, so it may be edited
-//! (licence, source, use). Only `--overwrite` replaces it.
+//! The card is written just before the manifest, which does not list it. No program reads it back, so users may edit
+//! it, for example to add licence, source and intended use. Only `--overwrite` replaces it.
 
 use bert_pages::markdown::{plain, rows};
 
@@ -87,7 +87,7 @@ pub(crate) fn card(manifest: &Manifest) -> String {
 }
 
 /// Returns the splits of the data set, as `datasets` reads them. The held-out documents of training data are a
-/// configuration of their own, because they may have other columns.
+/// configuration of their own, because they may have different columns.
 fn splits(config: &ResolvedConfig) -> String {
     let split = |name: &str, split: &str, path: &str| {
         format!("- config_name: {name}\n  data_files:\n  - split: {split}\n    path: \"{path}\"")

@@ -36,7 +36,7 @@ pub(crate) enum OutputState<'a> {
 /// The folder that a build asks for.
 pub(crate) struct Request<'a> {
     pub(crate) folder: &'a Path,
-    /// Folder for the tokenized text, if it is another one.
+    /// Folder for the tokenized text, if it is a different folder.
     pub(crate) scratch: Option<&'a Path>,
     pub(crate) overwrite: bool,
     pub(crate) part: Part,

@@ -58,7 +58,7 @@ pub(super) struct TokenizedBlock {
     pub(super) ends_file: bool,
 }
 
-/// How sentences are tokenized.
+/// The rules by which sentences are tokenized.
 #[derive(Clone, Copy)]
 struct SentenceRules {
     max_tokens: usize,

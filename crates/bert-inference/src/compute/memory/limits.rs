@@ -28,7 +28,7 @@ pub(crate) enum LimitKind {
 /// A memory limit for this process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemoryLimit {
-    /// Its source.
+    /// The source of the limit.
     pub(crate) kind: LimitKind,
     /// Bytes of this process: its share, if several ranks share the limit.
     pub(crate) bytes: u64,

@@ -77,7 +77,7 @@ pub fn judge(needed: &StepMemory, limits: &[MemoryLimit]) -> Verdict {
 }
 
 /// Returns a warning if a step of the largest batch may not fit. It is for training runs that pad batches only to their
-/// longest sequence: it is not known in advance whether any batch has a sequence of maximum length.
+/// longest sequence: it is unknown in advance whether any batch has a sequence of maximum length.
 pub fn warning(device: &Device, model: &BertConfig, shape: &StepShape) -> Option<String> {
     let needed = StepMemory::for_step(model, shape);
     match judge(&needed, &MemoryLimit::for_device(device, 1)) {

@@ -74,9 +74,9 @@ pub struct LoaderPosition {
 /// A committed checkpoint whose files all match their digests.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ValidCheckpoint {
-    /// Its folder.
+    /// The folder of the checkpoint.
     pub path: PathBuf,
-    /// Its state.
+    /// The state of the training.
     pub state: TrainerState,
 }
 

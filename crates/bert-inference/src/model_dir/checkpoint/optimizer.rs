@@ -47,7 +47,7 @@ pub fn read_optimizer_tensors(path: &Path) -> Result<BTreeMap<String, Vec<f32>>,
 /// Reads the states of an optimizer with these `states` from a verified checkpoint.
 ///
 /// # Errors
-/// Fails as [`read_optimizer_tensors`] does; when the file has a state that the optimizer does not keep, when a mean of
+/// Fails as [`read_optimizer_tensors`] does, when the file has a state that the optimizer does not keep, when a mean of
 /// squares is negative, or when the states of a parameter differ in size.
 pub fn read_optimizer(path: &Path, states: &[OptimizerState]) -> Result<OptimizerValues, Error> {
     let corrupt = |reason: String| corrupt(path, format!("{OPTIMIZER}: {reason}"));

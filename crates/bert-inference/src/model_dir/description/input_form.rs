@@ -14,8 +14,8 @@ const TEMPLATE: &str = "post_processor";
 const SINGLE: &str = "[CLS]:0 A:0 [SEP]:0";
 const PAIR: &str = "[CLS]:0 A:0 [SEP]:0 B:1 [SEP]:1";
 
-/// Rejects another form, and texts that are cut at their start. A strategy of truncation does not belong to a model:
-/// in `transformers` each call chooses it, and saving a tokenizer records the last choice.
+/// Rejects a different form, and texts that are cut at their start. A strategy of truncation does not belong to a
+/// model: in `transformers` each call chooses it, and saving a tokenizer records the last choice.
 pub(super) fn check_input_form(
     settings: &JsonObject,
     tokenizer: &JsonObject,

@@ -52,7 +52,7 @@ impl JsonObject {
     /// Rejects a value unless it is absent or `fine`.
     ///
     /// # Errors
-    /// Fails when the key has another value; the error names the key.
+    /// Fails when the key has a different value; the error names the key.
     pub(super) fn require(
         &self,
         key: &str,

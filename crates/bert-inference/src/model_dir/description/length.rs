@@ -9,7 +9,7 @@ use crate::model_dir::description::json_object::JsonObject;
 /// The length that is used if the user gives none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DefaultLength {
-    /// The length that the model was trained with; this one if it is not known.
+    /// The length that the model was trained with; the value in this variant if that length is unknown.
     Trained(usize),
     /// The usual length of a task, limited to the positions that were trained.
     Task(usize),

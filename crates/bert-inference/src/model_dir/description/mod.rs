@@ -30,7 +30,7 @@ pub use length::{DefaultLength, EncodingLength};
 pub use output::Activation;
 pub use pooling::Pooling;
 
-/// A trained model: the settings of its training that its use depends on. A setting that is not known is absent.
+/// A trained model: the settings of its training that its use depends on. An unknown setting is absent.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ModelDescription {
@@ -52,19 +52,19 @@ pub struct ModelDescription {
     /// Kernels.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kernels: Option<KernelChoice>,
-    /// How the vectors of a text's tokens become one, in a model of sentences.
+    /// The pooling method of a sentence model: it computes one vector from the vectors of a text's tokens.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pooling: Option<Pooling>,
     /// Whether the vector of a text is divided by its length.
     #[serde(skip_serializing_if = "is_default")]
     pub normalize: bool,
-    /// Modules of a model of sentences that this workspace cannot compute.
+    /// Modules of a sentence model that this workspace cannot compute.
     #[serde(skip)]
     pub other_modules: Vec<String>,
-    /// Name of the prompt that a model of sentences adds to every text.
+    /// Name of the prompt that a sentence model adds to every text.
     #[serde(skip)]
     pub default_prompt: Option<String>,
-    /// A remark for the user if another file states another length.
+    /// A remark for the user if another file states a different length.
     #[serde(skip)]
     pub length_remark: Option<String>,
     /// Function of the logits of a classifier.
@@ -118,7 +118,7 @@ impl ModelDescription {
         format!("{json:#}\n")
     }
 
-    /// Returns the way of pooling of a model of sentences.
+    /// Returns the pooling method of a sentence model.
     ///
     /// # Errors
     /// Fails when the folder names none, or has modules that this workspace cannot compute.
@@ -133,7 +133,7 @@ impl ModelDescription {
         Err(Error::option("pooling", reason))
     }
 
-    /// Returns the way of pooling of a model of sentences, unless the vectors of plain texts are other ones.
+    /// Returns the pooling method of a sentence model, unless the vectors of plain texts are different.
     ///
     /// # Errors
     /// Fails as [`Self::sentence_pooling`] does, or when the model adds a prompt to every text.

@@ -35,7 +35,8 @@ impl Activation {
     /// Returns the function that a `config.json` states, else `own`, the one of the description's file.
     ///
     /// # Errors
-    /// Fails when a key states another function, or when two keys state different functions; the error names the key.
+    /// Fails when a key states a different function, or when two keys state different functions; the error names the
+    /// key.
     pub(super) fn from_config(config: &JsonObject, own: Option<Self>) -> Result<Option<Self>, Error> {
         let mut found = own;
         for key in KEYS {

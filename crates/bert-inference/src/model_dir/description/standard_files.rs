@@ -13,11 +13,11 @@ use crate::model_dir::description::json_object::JsonObject;
 use crate::model_dir::description::{ModelDescription, Pooling};
 use crate::model_dir::json_file::{exists, read_json};
 
-/// List of the modules of a model of sentences.
+/// List of the modules of a sentence model.
 const MODULES: &str = "modules.json";
 /// Settings of the first module.
 const TRANSFORMER: &str = "sentence_bert_config.json";
-/// Prompts of a model of sentences.
+/// Prompts of a sentence model.
 const PROMPTS: &str = "config_sentence_transformers.json";
 /// The modules that are supported, in their order.
 const SUPPORTED: [&str; 3] = ["Transformer", "Pooling", "Normalize"];
@@ -98,10 +98,10 @@ impl ModelDescription {
     }
 }
 
-/// Returns the way of pooling in the configuration of a pooling module, or its name if it is another one.
+/// Returns the pooling method in the configuration of a pooling module, or its name if this program does not know it.
 ///
 /// # Errors
-/// Fails when the vectors have another width than the model's.
+/// Fails when the width of the vectors differs from the model's.
 fn pooling(config: &JsonObject, model: &BertConfig) -> Result<Result<Pooling, String>, Error> {
     let width = model.hidden_size;
     for key in ["word_embedding_dimension", "embedding_dimension"] {

@@ -19,7 +19,7 @@ fn read(files: &[(&str, serde_json::Value)]) -> ModelDescription {
     ModelDescription::read(folder(files).path(), &model(), None).unwrap()
 }
 
-/// Returns the error of a folder with these files, without the path.
+/// Returns the error for a folder with these files, without the path.
 fn rejection(files: &[(&str, serde_json::Value)]) -> String {
     let folder = folder(files);
     let error = ModelDescription::read(folder.path(), &model(), None).unwrap_err();

@@ -148,7 +148,7 @@ impl PackedBlock<'_> {
     /// long.
     ///
     /// # Panics
-    /// If the first lane is not a multiple of [`SIDE`].
+    /// Panics if the first lane is not a multiple of [`SIDE`].
     pub(crate) fn fill(&mut self, part: Matrix, lanes: Range<usize>, k: usize) {
         assert_eq!(lanes.start % SIDE, 0, "lanes within a panel");
         let pairs = pairs(k);
@@ -182,7 +182,8 @@ const MISSING: &str = "the processor has no AVX-512 BF16";
 /// Computes `c = a b`, or `c = c + a b`.
 ///
 /// # Panics
-/// If no stride of a plain factor is 1, if a packed factor was packed for other sizes, or without AVX-512 BF16.
+/// Panics if no stride of a plain factor is 1, if a packed factor was packed for different sizes, or if the processor
+/// lacks AVX-512 BF16.
 pub(crate) fn multiply(ctx: MatmulContext, sizes: Gemm, c: MatrixMut, a: Operand, b: Operand) {
     Product::new(Unit::best().expect(MISSING), ctx.threads, sizes, a, b).run(c, ctx.adds);
 }

@@ -17,7 +17,7 @@ pub(crate) const LANES: usize = 16;
 /// Pairs of a tile; a packed block of k is padded to a multiple of it.
 pub(crate) const PAIRS: usize = 16;
 
-/// How packed words follow one another.
+/// The memory order of packed words.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Layout {
     /// Panels `[pairs, 8 lanes]`.
@@ -54,7 +54,7 @@ impl Source<'_> {
 /// Packs lanes starting at `first`, until `packed` is full. Lanes and positions outside the factor become zeros.
 ///
 /// # Panics
-/// If neither stride of the source is 1.
+/// Panics if neither stride of the source is 1.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512bf16")]
 pub(crate) fn pack(source: Source, layout: Layout, first: usize, packed: &mut [u32]) {
     assert!(source.lane == 1 || source.step == 1, "one stride of a factor is 1");

@@ -70,7 +70,7 @@ fn is_removal(request: &HttpRequest) -> bool {
     request.method() == "DELETE" || query == "delete" || query.contains("comp=batch")
 }
 
-/// Returns an error of another kind with the same cause.
+/// Returns an error of a different kind with the same cause.
 fn with_kind(kind: HttpErrorKind, error: &HttpError) -> HttpError {
     let cause = error.source().map_or_else(|| error.to_string(), ToString::to_string);
     HttpError::new(kind, io::Error::other(cause))

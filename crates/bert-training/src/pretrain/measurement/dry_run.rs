@@ -29,7 +29,7 @@ const FIRST_EVALUATED: u64 = 4;
 /// Maximum number of batches of the second one, and its approximate duration in seconds.
 const EVALUATED_BATCHES: u64 = 8;
 const EVALUATION_SECONDS: f64 = 1.0;
-/// Bytes of a parameter in a file of weights.
+/// Bytes of a parameter in a weights file.
 const BYTES_PER_PARAMETER: u64 = 4;
 /// Bytes of the records of a step in metrics.jsonl and timing.jsonl.
 const BYTES_PER_STEP: u64 = 320;

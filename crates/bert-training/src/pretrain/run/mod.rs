@@ -361,7 +361,7 @@ type Written = Result<PathBuf, Error>;
 pub(crate) struct SavedCheckpoint {
     /// Number of finished steps.
     pub(crate) step: u64,
-    /// Its folder.
+    /// The folder of the checkpoint.
     pub(crate) path: PathBuf,
 }
 

@@ -45,7 +45,7 @@ pub(crate) struct RunInputs<'a> {
 /// A held-out data set.
 pub(crate) struct EvaluatedSet {
     pub(crate) folder: PathBuf,
-    /// Its share in the mean.
+    /// The share of the data set in the mean.
     pub(crate) share: f64,
     pub(crate) loader: DataLoader,
 }
@@ -102,7 +102,7 @@ impl<'a> RunInputs<'a> {
     /// Compares a micro-batch of the run's shape on a GPU with the CPU; `None` on the CPU.
     ///
     /// # Errors
-    /// Fails when the device computes other values than the CPU, or when this build lacks the backend `flex`.
+    /// Fails when the values of the device differ from the CPU's, or when this build lacks the backend `flex`.
     pub(crate) fn check_device(&self) -> Result<Option<DeviceCheck>, Error> {
         let rules = &self.manifest().config;
         let shape = CheckShape {

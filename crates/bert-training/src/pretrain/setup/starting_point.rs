@@ -19,11 +19,11 @@ pub(crate) struct StartingPoint {
     pub(crate) config: BertConfig,
     /// Folder of the weights; `None` for a fresh model.
     pub(crate) folder: Option<PathBuf>,
-    /// Digest of these weights.
+    /// Digest of the initial weights.
     pub(crate) weights_digest: Option<String>,
     /// Checkpoint whose moments the optimizer starts with; `None` for moments at zero.
     pub(crate) moments: Option<PathBuf>,
-    /// Digest of these moments.
+    /// Digest of the initial moments.
     pub(crate) moments_digest: Option<String>,
 }
 

@@ -48,7 +48,7 @@ impl Watched {
             match run.status() {
                 Ok(status) => Shown::Status(Box::new(status)),
                 Err(error) => {
-                    // The folder may get another kind of files; begin again.
+                    // The folder may get a different kind of files; begin again.
                     *run = LiveRun::new(path);
                     let error =
                         if path.exists() { with_flags(&error.to_string()) } else { WAITING.to_string() };
