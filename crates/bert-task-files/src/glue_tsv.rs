@@ -135,7 +135,7 @@ struct Layout {
     positions: &'static [ColumnIndices],
 }
 
-/// Returns the place of a column that is named, or numbered from 1, in the first row of a table.
+/// Returns the place of the column with this name, or with this number from 1, in the first row of a table.
 ///
 /// # Errors
 /// Fails when the header lacks the column, or when two columns have its name.

@@ -81,7 +81,7 @@ impl Block {
 enum Origin {
     /// A whole file.
     File(Source),
-    /// A range of a file. A reader of a range never ends its file: the statistics of all ranges are added up first.
+    /// A range of a file. No block of a range has `ends_file`, because the statistics of all ranges are added up first.
     Range(SharedRange),
 }
 

@@ -65,7 +65,7 @@ struct ShardReceipt {
     /// Digest of the build.
     build: String,
     written: WrittenShard,
-    /// Counts of the documents that were counted with this shard, and of the rows built for it.
+    /// Counts of the rows of the shard, and of the documents that are counted together with it.
     #[serde(rename = "made")]
     stats: Option<PieceStats>,
 }

@@ -121,7 +121,8 @@ impl Coverage {
         Self { sample, bits: vec![0; sample.count().div_ceil(64) as usize] }
     }
 
-    /// Adds records. Positions outside the sample, which occur only in forged records, are ignored.
+    /// Marks the recorded tokens as covered. Positions outside the sample, which occur only in forged records, are
+    /// ignored.
     pub(crate) fn add(&mut self, covered: &CoveredRanges) {
         for &(start, end) in &covered.0 {
             for at in start..end.min(self.sample.count() as u32) {

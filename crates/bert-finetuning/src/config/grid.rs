@@ -62,7 +62,7 @@ pub(crate) fn cells(
     let cells =
         each(cells, "num_train_epochs", &config.num_train_epochs, |cell, x| cell.num_train_epochs = Some(x))?;
     let checked = cells.into_iter().map(|cell| {
-        // Every cell holds out the same examples, the grid's default included.
+        // Every cell holds out the same share of the examples, also if the share is the default for a grid.
         let config = FinetuneConfig { holdout: config.held_out_share(), ..cell };
         Ok(Cell { resolved: config.resolve_with(defaults, items)?, config })
     });

@@ -64,7 +64,7 @@ pub(crate) struct Progress {
     pub(crate) tasks: Vec<TaskProgress>,
     /// Scored epochs since the best one.
     pub(crate) epochs_without_improvement: u64,
-    /// Epochs trained at the best state, if there is one.
+    /// The epoch of the best state, if there is one.
     pub(crate) best_epoch: Option<f64>,
 }
 

@@ -1,4 +1,5 @@
-//! Implements `--precision`: the rounding of matrix-product inputs, where bf16 is rejected, and where it is slow.
+//! Implements `--precision`: decides whether the inputs of matrix products are rounded to bf16, rejects bf16 where it
+//! cannot be fast, and warns where it is slow.
 //!
 //! The choice becomes the [`Precision`] of a [`Compute`], which is part of the model's configuration and of the
 //! optimizer. Parameters, moments, softmax, LayerNorm and losses are always in f32; the module `precision` of

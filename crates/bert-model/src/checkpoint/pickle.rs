@@ -77,7 +77,7 @@ fn printable(name: &str) -> String {
     name.chars().take(80).map(|c| if c.is_control() { '?' } else { c }).collect()
 }
 
-/// A value on the stack. Containers are indices.
+/// A value on the stack. A container is represented by its index.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Value<'a> {
     None,

@@ -57,7 +57,7 @@ pub enum Remark {
     Mail,
     /// Records of MEDLINE or RIS; counts records without abstracts.
     Records,
-    /// Bibles; counts lines.
+    /// Files of Bible verses; counts lines.
     Verses,
     /// Text with separators of documents; counts lines.
     Delimited,

@@ -74,8 +74,8 @@ impl<'a> RunInputs<'a> {
     /// Opens the device, the data and the model's configuration for a rank of `group`.
     ///
     /// # Errors
-    /// Fails when one of them cannot be opened or does not match the others, or when a training step needs more memory
-    /// than the process can get.
+    /// Fails when the device, the data or the configuration cannot be opened or does not match the others, or when a
+    /// training step needs more memory than the process can get.
     pub(crate) fn open(
         config: &'a PretrainConfig,
         group: &Group,
