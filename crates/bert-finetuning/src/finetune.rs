@@ -13,8 +13,7 @@ use bert_training::device_selection::{SelectedDevice, select_device};
 use bert_training::{ChosenDefault, Error, Resume, nothing_to_resume};
 use serde_json::Value;
 
-use crate::config::grid::Cell;
-use crate::config::grid::TuningDefaults;
+use crate::config::grid::{Cell, TuningDefaults};
 use crate::config::{FinetuneConfig, grid};
 use crate::data::datasets::TrainingRows;
 use crate::events::FinetuneEvent;
@@ -26,8 +25,7 @@ use crate::kinds::token_classification::TokenClassification;
 use crate::output::report::FinetuneReport;
 use crate::output::write_output;
 use crate::run::fingerprint::identity;
-use crate::run::grid_search::GridSearch;
-use crate::run::grid_search::initial_model;
+use crate::run::grid_search::{GridSearch, initial_model};
 use crate::run::resume::{RunStart, SavedRuns, remove_saved_runs, saved_identity};
 use crate::setup::{BaseCheckpoint, Setup, with_length};
 

@@ -47,9 +47,7 @@ pub use bert_inference::Resolved;
 #[doc(no_inline)]
 pub use bert_training::Error;
 
-pub use crate::config::flag_values::TableArgs;
-pub use crate::config::flag_values::{AdapterArgs, AdapterKind};
-pub use crate::config::flag_values::{Choices, Seeds};
+pub use crate::config::flag_values::{AdapterArgs, AdapterKind, Choices, Seeds, TableArgs};
 pub use crate::config::grid::{CellReport, GridReport};
 pub use crate::config::{FinetuneConfig, HeadKind, Selection};
 pub use crate::data::datasets::TrainingRows;

@@ -111,8 +111,7 @@ pub use crate::model_dir::description::{
     Activation, DefaultLength, EncodingLength, ModelDescription, Pooling,
 };
 pub use crate::model_dir::loaded_model::MemoryModel;
-pub use crate::model_dir::model_folder::ModelFiles;
-pub use crate::model_dir::model_folder::{resolve_model_folder, resolve_tuned_folder};
+pub use crate::model_dir::model_folder::{ModelFiles, resolve_model_folder, resolve_tuned_folder};
 pub use crate::model_dir::model_options::ModelOptions;
 pub use crate::model_dir::resolved::Resolved;
 pub use crate::model_dir::seed_models::{SeedModel, seed_models};

@@ -139,11 +139,8 @@ pub use crate::models::gradient_checkpointing::RecomputeState;
 pub use crate::models::pretrained::{load_pretrained, save_pretrained};
 pub use crate::models::pretraining::{
     BertForPreTraining, BertPredictionHead, BertPredictionHeadTransform, BertPretrainingHeads,
-    PretrainingInput, PretrainingOutput, PretrainingScores,
-};
-pub use crate::models::pretraining::{
-    LossNormalizer, PretrainingLoss, PretrainingTargets, classification_loss, cross_entropy,
-    cross_entropy_sum, regression_loss,
+    LossNormalizer, PretrainingInput, PretrainingLoss, PretrainingOutput, PretrainingScores,
+    PretrainingTargets, classification_loss, cross_entropy, cross_entropy_sum, regression_loss,
 };
 pub use crate::models::question_answering::{BertForQuestionAnswering, SpanLogits, span_loss};
 

@@ -30,6 +30,5 @@ pub use permutation::Permutation;
 pub use python::PythonRandom;
 /// The traits of generators, in the version that [`Stream`] implements.
 pub use rand_chacha::rand_core;
-pub use stream::Random;
-pub use stream::{Domain, Stream};
+pub use stream::{Domain, Random, Stream};
 pub use values::{normal, normal_within, uniform};

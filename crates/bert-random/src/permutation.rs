@@ -4,8 +4,7 @@
 //! number at each position. It permutes `0..m`, where `m` is the smallest power of four that is at least `n`; a result
 //! that is not below `n` goes through the network again. So memory does not grow with `n`.
 
-use crate::stream::Random;
-use crate::stream::Stream;
+use crate::stream::{Random, Stream};
 
 /// Maximum length of an order that is shuffled in a table.
 const MAX_TABLE: u64 = 1 << 16;

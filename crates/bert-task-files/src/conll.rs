@@ -10,8 +10,7 @@ use std::path::Path;
 use bert_storage::Class;
 use bert_tasks::{Error, Sentence, is_entity_tag};
 
-use crate::lines::for_each_line;
-use crate::lines::{ExampleFile, LabelUse, is_missing};
+use crate::lines::{ExampleFile, LabelUse, for_each_line, is_missing};
 
 /// Reads the sentences of a file. If labels are ignored, a line may be a single word. A sentence with a word that has no tag
 /// is an error, or left out.

@@ -25,8 +25,7 @@ mod table;
 pub use columns::TextColumns;
 pub use conll::read_sentences;
 pub use glue_tsv::text_columns;
-pub use lines::read_lines;
-pub use lines::{ExampleFile, LabelUse};
+pub use lines::{ExampleFile, LabelUse, read_lines};
 pub use new_texts::{NewTexts, STANDARD_INPUT, TextLines};
 pub use squad::{QuestionRules, read_questions};
 pub use table::{

@@ -9,8 +9,7 @@ use bert_tasks::{Answer, Class, Error, Question};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 
-use crate::lines::open_file;
-use crate::lines::{ExampleFile, LabelUse};
+use crate::lines::{ExampleFile, LabelUse, open_file};
 
 #[derive(Deserialize)]
 struct File {

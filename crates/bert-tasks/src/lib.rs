@@ -36,8 +36,7 @@ pub use crate::decode::answer_spans::AnswerSettings;
 pub use crate::decode::prediction_files::{
     write_errors, write_labels, write_predictions, write_probabilities,
 };
-pub use crate::encode::pair::Truncation;
-pub use crate::encode::pair::{EncodedPair, SpecialIds, encode_pair};
+pub use crate::encode::pair::{EncodedPair, SpecialIds, Truncation, encode_pair};
 pub use crate::encode::windows::WindowSettings;
 pub use crate::score::metrics::{confusion, score};
 pub use crate::statistics::{
@@ -45,9 +44,7 @@ pub use crate::statistics::{
     calibration, confidence_interval, paired_test, ratio_interval,
 };
 pub use crate::task::error::{Class, Error};
-pub use crate::task::example::Sentence;
-pub use crate::task::example::{Answer, Question};
-pub use crate::task::example::{Example, InputText, Label, Split, SplitFile};
+pub use crate::task::example::{Answer, Example, InputText, Label, Question, Sentence, Split, SplitFile};
 pub use crate::task::metric::{Metric, Scores, Statistics};
 pub use crate::task::source::{TextSource, Window, Windows};
 pub use crate::task::spec::{Columns, Defaults, Kind, TaskSpec};

@@ -29,11 +29,9 @@ pub use basic::{PartialSettings, TokenizerSettings};
 pub use bert_storage::{Error, Result};
 pub use chinese_words::ChineseSegmenter;
 pub use offsets::PieceWithOffsets;
-pub use tokenizer::Encoder;
-pub use tokenizer::Tokenizer;
+pub use tokenizer::{Encoder, Tokenizer};
 pub use tokenizer_files::TokenizerFiles;
-pub use vocabulary::IdSpace;
-pub use vocabulary::{TokenId, Vocabulary};
+pub use vocabulary::{IdSpace, TokenId, Vocabulary};
 
 // The other crates of the workspace use these items, which may change in any version.
 #[doc(hidden)]

@@ -3,8 +3,7 @@
 //! Each piece has the bytes of the line that it came from, regardless of cleaning, lower-casing and accent stripping.
 //! So an answer that a model gives in tokens can be quoted in the characters of the text.
 
-use crate::basic::TokenizerSettings;
-use crate::basic::{CharClass, clean, each_part, is_ideograph, normal, without_accents};
+use crate::basic::{CharClass, TokenizerSettings, clean, each_part, is_ideograph, normal, without_accents};
 use crate::tokenizer::{Segment, Tokenizer};
 
 /// A word piece, and the bytes of the text that it covers.

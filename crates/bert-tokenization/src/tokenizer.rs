@@ -10,11 +10,9 @@ use hashbrown::HashTable;
 use tokenizers::Model;
 use tokenizers::models::wordpiece::WordPiece;
 
-use crate::basic::TokenizerSettings;
-use crate::basic::{Word, each_part, each_word, normal};
+use crate::basic::{TokenizerSettings, Word, each_part, each_word, normal};
 use crate::chinese_words::ChineseSegmenter;
-use crate::vocabulary::IdSpace;
-use crate::vocabulary::{SPECIAL, UNK, Vocabulary};
+use crate::vocabulary::{IdSpace, SPECIAL, UNK, Vocabulary};
 
 /// Converter of lines of text to ids. Shared between threads; each thread creates its own [`Encoder`](crate::Encoder).
 #[derive(Clone, Debug)]

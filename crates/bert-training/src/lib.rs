@@ -81,9 +81,9 @@ pub use crate::initialization::{FreshWeights, InitializationChoice};
 pub use crate::optimizer::Optimizer;
 pub use crate::optimizer::adamw::AdamW;
 pub use crate::optimizer::lamb::Lamb;
-pub use crate::optimizer::optimizer_args::OptimizerArgs;
-pub use crate::optimizer::optimizer_args::{OptimizerConfig, OptimizerName};
-pub use crate::optimizer::optimizer_args::{Schedule, ScheduleKind};
+pub use crate::optimizer::optimizer_args::{
+    OptimizerArgs, OptimizerConfig, OptimizerName, Schedule, ScheduleKind,
+};
 pub use crate::optimizer::size_defaults::ChosenDefault;
 pub use crate::optimizer::update_rule::{
     Change, NormSquares, Parameter, UpdateByNorms, UpdateNumbers, UpdateRule,
@@ -96,8 +96,9 @@ pub use crate::pretrain::{PretrainEstimate, dry_run, pretrain, pretrain_on};
 pub use crate::run_dir::metrics_log::{Divergence, Rise};
 pub use crate::run_dir::training_run::{Resume, TrainingRun};
 pub use crate::step::device_check::DeviceCheck;
-pub use crate::step::pretraining_objective;
-pub use crate::step::{MicroBatchLoss, NotFinite, StepReport, StepSettings, train_step};
+pub use crate::step::{
+    MicroBatchLoss, NotFinite, StepReport, StepSettings, pretraining_objective, train_step,
+};
 
 // The other crates of the workspace use these items, which may change in any version.
 #[doc(hidden)]

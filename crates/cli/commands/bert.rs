@@ -7,13 +7,11 @@ use clap::{Args as _, CommandFactory, FromArgMatches as _, Parser, Subcommand};
 use crate::commands;
 use crate::commands::data::make_pretrain_data;
 use crate::commands::training::{finetune, pretrain};
-use crate::options::command_line;
-use crate::options::help::arranged;
-use crate::options::help::examples_and_exit_codes;
+use crate::options::help::{arranged, examples_and_exit_codes};
 use crate::options::hub_data::with_local_data;
-use crate::options::numbers;
 use crate::options::saved_config::{self, Program};
 use crate::options::version::long_version;
+use crate::options::{command_line, numbers};
 use crate::output::clock::with_clock;
 use crate::process::signals;
 

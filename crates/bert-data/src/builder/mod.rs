@@ -31,9 +31,7 @@ use crate::builder::output::work_folder::{Difference, Identity, all_differences}
 use crate::builder::output::{Output, OutputState, Request};
 use crate::builder::part_receipt::PartReceipt;
 use crate::builder::plan::{Plan, row_groups};
-use crate::builder::prepare::Tuning;
-use crate::builder::prepare::{BuildProgress, BuildStage};
-use crate::builder::prepare::{PreparedBuild, prepare};
+use crate::builder::prepare::{BuildProgress, BuildStage, PreparedBuild, Tuning, prepare};
 use crate::builder::reference_rows::generate_reference_rows;
 use crate::builder::token_store::{Division, Store};
 use crate::builder::write_shards::{PartShards, ShardJob, write_shard_files};
@@ -49,9 +47,7 @@ use crate::documents::Counts;
 use crate::documents::selection::{check_held_out, with_limit};
 use crate::error::{Error, Result, finished_data_set};
 use crate::shard::documents::document_format;
-use crate::shard::writer::Footer;
-use crate::shard::writer::RowColumns;
-use crate::shard::writer::{RowEncoder, ShardFormat};
+use crate::shard::writer::{Footer, RowColumns, RowEncoder, ShardFormat};
 
 /// The result of a build.
 #[derive(Clone, Debug)]

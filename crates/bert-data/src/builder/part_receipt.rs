@@ -23,8 +23,7 @@ use crate::documents::Counts;
 use crate::documents::read_report::ReadReport;
 use crate::error::{Result, parts_missing};
 use crate::program::program;
-use crate::shard::writer::FORMAT_VERSION;
-use crate::shard::writer::shard_name;
+use crate::shard::writer::{FORMAT_VERSION, shard_name};
 
 /// The inputs, counts and shards of a part.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -137,8 +136,7 @@ impl Manifest {
 mod tests {
     use super::*;
     use crate::builder::output::OutputState;
-    use crate::builder::prepare::prepare;
-    use crate::builder::prepare::{PASS, SHARD};
+    use crate::builder::prepare::{PASS, SHARD, prepare};
     use crate::config::BuildConfig;
     use crate::config::test_text::lettered;
     use bert_storage::Disk;

@@ -15,11 +15,9 @@ use bert_random::{PythonRandom, Random};
 use bert_storage::scratch::{ScratchFile, read_exact_at};
 
 use crate::builder::output::work_folder::WorkFolder;
-use crate::builder::prepare::PreparedBuild;
-use crate::builder::prepare::{BuildProgress, BuildStage};
+use crate::builder::prepare::{BuildProgress, BuildStage, PreparedBuild};
 use crate::builder::token_store::Store;
-use crate::builder::write_shards::PieceStats;
-use crate::builder::write_shards::ShardPiece;
+use crate::builder::write_shards::{PieceStats, ShardPiece};
 use crate::documents::id_width::Width;
 use crate::error::{Error, Result};
 use crate::instance::coverage::SampledBlocks;

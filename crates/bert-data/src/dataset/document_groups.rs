@@ -10,8 +10,7 @@ use bert_random::Permutation;
 
 use crate::dataset::DataSet;
 use crate::dataset::manifest::{Manifest, ShardEntry, check_equal};
-use crate::documents::DocumentsBuilder;
-use crate::documents::{Bucket, order_of_pass};
+use crate::documents::{Bucket, DocumentsBuilder, order_of_pass};
 use crate::error::Result;
 use crate::shard::documents::{DOCUMENTS_PER_BATCH, append, document_schema};
 use crate::shard::file::ShardFile;

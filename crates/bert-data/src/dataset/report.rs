@@ -14,8 +14,7 @@ use crate::dataset::invariants::check_invariant;
 use crate::documents::Counts;
 use crate::documents::read_report::ReadReport;
 use crate::error::Result;
-use crate::instance::coverage::Counters;
-use crate::instance::coverage::Uncovered;
+use crate::instance::coverage::{Counters, Uncovered};
 
 /// Fraction of uncovered tokens from which the report warns if there are several passes.
 pub(super) const MAX_UNCOVERED: f64 = 0.01;

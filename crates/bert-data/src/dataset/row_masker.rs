@@ -14,8 +14,7 @@ use crate::config::{Layout, Masking};
 use crate::dataset::manifest::Manifest;
 use crate::documents::Bucket;
 use crate::error::Result;
-use crate::instance::masking::Masker;
-use crate::instance::masking::{mask_stream, pair_stream};
+use crate::instance::masking::{Masker, mask_stream, pair_stream};
 use crate::instance::pairs::{Instance, PairRules, draw_pairs};
 use crate::shard::row::{Row, ShardRows};
 

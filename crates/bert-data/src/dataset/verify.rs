@@ -20,13 +20,11 @@ use crate::dataset::invariants::check_invariant;
 use crate::dataset::manifest::Manifest;
 use crate::dataset::row_masker::DocumentPasses;
 use crate::documents::Counts;
-use crate::documents::id_width::Tally;
-use crate::documents::id_width::Width;
+use crate::documents::id_width::{Tally, Width};
 use crate::error::{Error, Result};
 use crate::instance::coverage::Counters;
 use crate::instance::pairs::Instance;
-use crate::shard::row::ShardRows;
-use crate::shard::row::pack;
+use crate::shard::row::{ShardRows, pack};
 
 /// One file of a data folder and its problem, if any.
 #[derive(Debug)]

@@ -11,8 +11,7 @@ use serde::Serialize;
 use crate::config::derived::number_to_predict;
 use crate::documents::{Documents, DocumentsBuilder};
 use crate::error::Result;
-use crate::instance::masking::{MaskRules, Masker};
-use crate::instance::masking::{mask_stream, pair_stream};
+use crate::instance::masking::{MaskRules, Masker, mask_stream, pair_stream};
 use crate::instance::pairs::{Instance, PairRules, UncutPair, draw_uncut_pairs};
 
 /// A sentence and its word pieces.

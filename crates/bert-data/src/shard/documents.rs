@@ -23,8 +23,7 @@ use crate::documents::id_width::Tally;
 use crate::documents::{Document, Documents, DocumentsBuilder};
 use crate::error::{Error, Result, null_in, unknown_token};
 use crate::shard::schema::{ListColumn, element, first_null, int32, list_array, marks_of, with_marks};
-use crate::shard::writer::shard_properties;
-use crate::shard::writer::{EncodedRowGroup, GroupEncoder, ShardFormat};
+use crate::shard::writer::{EncodedRowGroup, GroupEncoder, ShardFormat, shard_properties};
 
 /// The columns, in order.
 pub const DOCUMENT_COLUMNS: [&str; 2] = ["input_ids", "sentence_lengths"];

@@ -14,8 +14,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::config::FinetuneConfig;
-use crate::config::flag_values::AdapterKind;
-use crate::config::flag_values::Choices;
+use crate::config::flag_values::{AdapterKind, Choices};
 
 /// Maximum number of cells.
 const MAX_GRID_CELLS: usize = 1000;

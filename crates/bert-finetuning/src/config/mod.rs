@@ -7,9 +7,7 @@ pub(crate) mod resolve;
 
 use std::path::PathBuf;
 
-use crate::config::flag_values::AdapterArgs;
-use crate::config::flag_values::TableArgs;
-use crate::config::flag_values::{Choices, Seeds};
+use crate::config::flag_values::{AdapterArgs, Choices, Seeds, TableArgs};
 use bert_hub::name_of_cached;
 use bert_inference::{ComputeArgs, SquadArgs};
 #[cfg(feature = "cli")]

@@ -10,8 +10,7 @@ use bert_tasks::windows::WindowSettings;
 use bert_tasks::{Kind, Split, Task};
 use bert_training::{Error, check};
 
-use crate::config::flag_values::AdapterKind;
-use crate::config::flag_values::Choices;
+use crate::config::flag_values::{AdapterKind, Choices};
 use crate::config::grid::TuningDefaults;
 use crate::config::{FinetuneConfig, Selection};
 

@@ -20,8 +20,7 @@ use bert_training::Error;
 use burn::tensor::{Device, Tensor};
 use serde::{Deserialize, Serialize};
 
-use crate::data::datasets::RowExamples;
-use crate::data::datasets::{Part, Sets};
+use crate::data::datasets::{Part, RowExamples, Sets};
 use crate::data::label_scale::LabelScale;
 use crate::data::text_hashes::SharedTexts;
 use crate::files::adapters::{FusionReport, fusion_report, save_with_adapters};

@@ -14,8 +14,7 @@ use serde_json::{Map, Value, json};
 
 use crate::data::datasets::{Part, Sets};
 use crate::files::folder::OutputFolder;
-use crate::kinds::TokenBatch;
-use crate::kinds::{FinetuneTask, MicroBatch};
+use crate::kinds::{FinetuneTask, MicroBatch, TokenBatch};
 use crate::setup::{BaseCheckpoint, Setup};
 
 /// Questions as text and as tokens.

@@ -16,8 +16,7 @@ use burn::tensor::Tensor;
 
 use crate::data::datasets::{Purpose, Sets};
 use crate::files::folder::OutputFolder;
-use crate::kinds::TokenBatch;
-use crate::kinds::{FinetuneTask, MicroBatch};
+use crate::kinds::{FinetuneTask, MicroBatch, TokenBatch};
 use crate::setup::{BaseCheckpoint, Setup};
 
 /// Sentences as words and as tokens.

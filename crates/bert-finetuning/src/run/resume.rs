@@ -34,8 +34,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Number, Value, json};
 
 use crate::data::datasets::Part;
-use crate::events::FinetuneEvent;
-use crate::events::LiveLog;
+use crate::events::{FinetuneEvent, LiveLog};
 use crate::kinds::FinetuneTask;
 use crate::run::run_report::{EpochReport, FinishedRun, RunReport};
 use crate::run::step::TrainState;

@@ -17,8 +17,7 @@ use indexmap::IndexMap;
 use serde::Serialize;
 
 use crate::compute::stop_flag::StopFlag;
-use crate::encoding::examples::Features;
-use crate::encoding::examples::{decide, predict};
+use crate::encoding::examples::{Features, decide, predict};
 use crate::encoding::model_tokenizer::{ModelTokenizer, check_segments};
 use crate::error::no_head;
 use crate::model_dir::description::{DefaultLength, EncodingLength, ModelDescription};

@@ -12,8 +12,7 @@ use cubecl::prelude::*;
 
 use super::column_sums::{Blocks, column_of_unit, column_sums, write_sum};
 use super::{apply, element, elementwise, empty_like, into_contiguous, len, vector_size};
-use crate::arguments::Gelu;
-use crate::arguments::Kernels;
+use crate::arguments::{Gelu, Kernels};
 use crate::fused_op::Fused;
 
 /// Returns `gelu(x + bias)` of a flat x, if x is on a GPU.

@@ -34,8 +34,7 @@ use crate::models::classification::BertForSequenceClassification;
 pub use crate::adapters::attach_fusion::is_fusion_parameter;
 pub(crate) use crate::config::adapter::BottleneckForm;
 pub use crate::layers::adapter_fusion::AdapterFusion;
-pub(crate) use crate::layers::bottleneck_adapter::Bottleneck;
-pub(crate) use crate::layers::bottleneck_adapter::SelfAttentionLora;
+pub(crate) use crate::layers::bottleneck_adapter::{Bottleneck, SelfAttentionLora};
 pub use folder::{AdapterFolder, AdapterMetadata, read_adapter};
 pub use fusion_folder::{FusionFolder, read_fusion, save_fusion};
 

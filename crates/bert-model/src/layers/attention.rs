@@ -14,11 +14,9 @@ use burn::tensor::{Device, Int, Tensor, assert_shape};
 
 use crate::config::BertConfig;
 use crate::layers::adapter_fusion::AdapterFusion;
-use crate::layers::bottleneck_adapter::Bottleneck;
-use crate::layers::bottleneck_adapter::SelfAttentionLora;
+use crate::layers::bottleneck_adapter::{Bottleneck, SelfAttentionLora};
 use crate::layers::dropout::{Mode, SelectedTokens, Site, TokenMasks};
-use crate::layers::linear::{layer_norm, parameters};
-use crate::layers::linear::{linear, projection};
+use crate::layers::linear::{layer_norm, linear, parameters, projection};
 
 /// The reference's penalty for a masked key. It is added to the score instead of minus infinity, so that a row without
 /// any real key still has finite probabilities.

@@ -10,9 +10,8 @@ use bert_model::{
 use burn::nn::LayerNormConfig;
 use burn::tensor::{Device, Tensor, TensorData};
 
-use crate::common::pretraining_loss;
 use crate::common::{
-    Worst, batch, device, error, named_gradients, scalar, small_config, small_model, values,
+    Worst, batch, device, error, named_gradients, pretraining_loss, scalar, small_config, small_model, values,
 };
 
 fn targets(ids: &[i32], labels: &[i32], device: &Device) -> PretrainingTargets {

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use bert_inference::{ModelDescription, ModelFiles, ModelOptions, ModelTokenizer, Pooling, Predictor};
 use bert_model::{FolderContents, find_weights};
+use bert_storage::with_flags;
 use bert_training::Error;
 use serde::Serialize;
 
@@ -117,7 +118,7 @@ fn uses(
     let finetune = format!("{texts}{pooler}");
     let answers = answers(folder, contents);
     let is_of_sentences = description.pooling.is_some() || !description.other_modules.is_empty();
-    let no_pooling = description.pooling_of_texts().err().map(|error| format!("no: {error}"));
+    let no_pooling = description.pooling_of_texts().err().map(no);
     let vectors = row("features --pooling model", texts_read.clone().or(no_pooling), texts);
     let mut rows = vec![
         row("finetune", texts_read.clone(), &finetune),
@@ -131,6 +132,11 @@ fn uses(
     rows
 }
 
+/// Returns the entry of a use that an error prevents.
+fn no(error: Error) -> String {
+    with_flags(&format!("no: {error}"))
+}
+
 /// Returns the answers of a head, or the reason why there are none. The predictor itself decides about a head.
 fn answers(folder: &Path, contents: &FolderContents) -> Result<String, String> {
     let answers = match (contents.labels, contents.has_answers()) {
@@ -139,7 +145,7 @@ fn answers(folder: &Path, contents: &FolderContents) -> Result<String, String> {
         (None, false) => return Err("no: the folder has no head of a task; fine-tune it first".to_string()),
     };
     let opened = Predictor::open(folder, ModelOptions::default());
-    opened.map(|_| answers).map_err(|error| format!("no: {error}"))
+    opened.map(|_| answers).map_err(no)
 }
 
 /// Returns the reason why the encoder cannot be loaded, if there is one.

@@ -2,8 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use bert_finetuning::{FOLDER, FinetuneReport};
-use bert_finetuning::{PROGRESS, ProgressRecord};
+use bert_finetuning::{FOLDER, FinetuneReport, PROGRESS, ProgressRecord};
 use bert_inference::json_file::exists;
 use bert_pages::{Curve, Line, chart_data, downsample, series_color, smooth};
 use bert_tasks::Scores;

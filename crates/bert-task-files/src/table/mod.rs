@@ -19,12 +19,10 @@ use bert_tasks::{
     Columns, Error, Example, Kind, Label, Split, SplitFile, TableDescription, Task, missing_split,
     wrong_columns,
 };
-use rows::normalize_label;
-use rows::{Row, RowRules, TABLE_FORMATS, read_rows};
+use rows::{Row, RowRules, TABLE_FORMATS, normalize_label, read_rows};
 
 use crate::glue_tsv::label_of;
-use crate::lines::exists;
-use crate::lines::{ExampleFile, LabelUse};
+use crate::lines::{ExampleFile, LabelUse, exists};
 
 /// Maximum number of classes; with more, the column most likely does not contain classes.
 const MAX_CLASSES: usize = 1000;

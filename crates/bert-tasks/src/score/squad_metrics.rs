@@ -2,8 +2,7 @@
 
 use std::collections::HashMap;
 
-use bert_tokenization::{is_ideograph, is_punctuation};
-use bert_tokenization::{is_python_alphanumeric, is_python_space};
+use bert_tokenization::{is_ideograph, is_punctuation, is_python_alphanumeric, is_python_space};
 
 use crate::task::example::Question;
 

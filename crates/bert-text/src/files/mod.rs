@@ -4,9 +4,8 @@ mod walk;
 
 use std::collections::HashSet;
 use std::ffi::OsStr;
-use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use bert_hub::name_of_cached;
 use bert_storage::checksummed_json::MAX_BYTES;
@@ -16,9 +15,9 @@ use glob::{MatchOptions, Pattern};
 use crate::each_file;
 use crate::error::{Error, Result, no_input};
 use crate::files::walk::{
-    Kind, Walk, is_iceberg_metadata, is_skipped, kind, real_path, reject_files_of_tables, table,
+    Kind, Walk, begins_alike, is_iceberg_metadata, is_pattern, is_skipped, kind, real_path,
+    reject_files_of_tables, table,
 };
-use crate::files::walk::{begins_alike, is_pattern};
 use crate::reading::TEXT_COLUMN;
 use crate::recognize::has_table_name;
 use crate::table::InputReader;

@@ -9,8 +9,7 @@ use std::path::Path;
 use serde::de::IgnoredAny;
 
 use crate::bytes::utf16::{self, Order};
-use crate::forms::recognize::Form;
-use crate::forms::recognize::{is_vertical, recognize};
+use crate::forms::recognize::{Form, is_vertical, recognize};
 use crate::json::repaired;
 use crate::reading::Reading;
 

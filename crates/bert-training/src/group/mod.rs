@@ -36,8 +36,7 @@ use serde::de::DeserializeOwned;
 use message::Message;
 
 use crate::error::{Error, elsewhere, lost_rank, ranks_differ, stopped};
-pub(crate) use step::digest;
-pub(crate) use step::{BatchTotals, Requests};
+pub(crate) use step::{BatchTotals, Requests, digest};
 
 /// Time between two messages about ranks that have not answered.
 const WAIT_INTERVAL: Duration = Duration::from_secs(60);

@@ -14,8 +14,7 @@ use burn::tensor::{Device, Tensor};
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
-use crate::gradients::gradient_sum::Tensors;
-use crate::gradients::gradient_sum::{Layout, Segment};
+use crate::gradients::gradient_sum::{Layout, Segment, Tensors};
 use crate::optimizer::optimizer_args::OptimizerConfig;
 use crate::optimizer::snapshot_throttle::SnapshotThrottle;
 use crate::optimizer::update_rule::{Change, NormSquares, Parameter, UpdateNumbers, UpdateRule};

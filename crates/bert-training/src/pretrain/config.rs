@@ -13,8 +13,7 @@ use crate::data_loader::training_data::TrainingData;
 use crate::error::{Error, check};
 use crate::initialization::InitializationChoice;
 use crate::optimizer::OptimizerConfig;
-use crate::optimizer::optimizer_args::OptimizerArgs;
-use crate::optimizer::optimizer_args::Schedule;
+use crate::optimizer::optimizer_args::{OptimizerArgs, Schedule};
 use crate::pretrain::time_budget::Budget;
 
 /// Configuration of a pre-training run. Defaults match the reference where it has the flag, except that learning rate,

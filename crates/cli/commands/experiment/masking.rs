@@ -1,8 +1,7 @@
 //! The experiment masking: what the data builder does to a text, stage by stage.
 
-use bert_data::default_max_predictions;
 use bert_data::stages::{InstanceStage, SegmentStage, StageRules, Stages};
-use bert_data::{MaskRules, Nsp, PairRules};
+use bert_data::{MaskRules, Nsp, PairRules, default_max_predictions};
 use bert_inference::{Error, ModelFiles};
 use maud::{Markup, html};
 

@@ -10,23 +10,21 @@ use std::fmt;
 use std::time::Instant;
 
 use bert_random::{Domain, Stream};
+use bert_storage::with_flags;
 use serde::Serialize;
 
 use crate::builder::dry_run::sample::Sample;
 use crate::builder::dry_run::trial::Trial;
 use crate::builder::plan::{Plan, PlanFigures};
-use crate::builder::prepare::Tuning;
-use crate::builder::prepare::{PreparedBuild, prepare};
+use crate::builder::prepare::{PreparedBuild, Tuning, prepare};
 use crate::config::{BuildConfig, Layout, RandomMode};
 use crate::dataset::report::DataReport;
-use crate::documents::casing;
 use crate::documents::read::TextReader;
 use crate::documents::read_report::ReadReport;
 use crate::documents::selection::{check_held_out, with_limit};
-use crate::documents::{Counts, Documents, DocumentsBuilder};
+use crate::documents::{Counts, Documents, DocumentsBuilder, casing};
 use crate::error::Result;
-use crate::instance::coverage::Counters;
-use crate::instance::coverage::Uncovered;
+use crate::instance::coverage::{Counters, Uncovered};
 
 /// The estimated size of a data set and the cost of its build.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -183,7 +181,7 @@ fn warnings(
     read.add(found);
     let resolved = prepared.resolved(prepared.config.num_shards.unwrap_or(1));
     let mut warnings = DataReport::new(&resolved, text, &read, counters, Uncovered::default()).warnings;
-    warnings.extend(held_out.err().map(|error| format!("in the sample, {error}")));
+    warnings.extend(held_out.err().map(|error| format!("in the sample, {}", with_flags(&error.to_string()))));
     Ok(warnings)
 }
 

@@ -8,8 +8,7 @@ use std::time::Instant;
 use bert_random::{Domain, Random, Stream};
 
 use crate::builder::plan::{Plan, row_groups};
-use crate::builder::prepare::PreparedBuild;
-use crate::builder::prepare::Tuning;
+use crate::builder::prepare::{PreparedBuild, Tuning};
 use crate::config::{Layout, MAX_ROW_GROUPS, RandomMode};
 use crate::documents::Documents;
 use crate::documents::id_width::Width;

@@ -21,11 +21,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::builder::output::Output;
 use crate::builder::output::work_folder::{TEXT_FILES, WorkFolder};
-use crate::builder::prepare::PreparedBuild;
-use crate::builder::prepare::{BuildProgress, BuildStage};
+use crate::builder::prepare::{BuildProgress, BuildStage, PreparedBuild};
 use crate::builder::token_store::segments::{SegmentText, Segments};
-use crate::builder::token_store::store::DividedFile;
-use crate::builder::token_store::store::Segment;
+use crate::builder::token_store::store::{DividedFile, Segment};
 use crate::config::part::Part;
 use crate::documents::id_width::Width;
 use crate::documents::read::{RangeRead, TextRead, TextReader};

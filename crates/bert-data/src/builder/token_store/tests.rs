@@ -7,13 +7,11 @@ use bert_storage::{Disk, FileSystem};
 use bert_testing::disks::{Fault, Faulty};
 
 use crate::builder::build_prepared;
-use crate::builder::merge::merge;
-use crate::builder::merge::merge_with_scratch;
+use crate::builder::merge::{merge, merge_with_scratch};
 use crate::builder::output::OutputState;
 use crate::builder::output::scratch::folder_in;
 use crate::builder::parts::build_prepared_part;
-use crate::builder::prepare::SEGMENT;
-use crate::builder::prepare::prepare;
+use crate::builder::prepare::{SEGMENT, prepare};
 use crate::builder::token_store::segments::{MAX_SEGMENTS, segments_of, share_of};
 use crate::config::test_text::{content, lettered};
 use crate::config::{BuildConfig, Layout};

@@ -20,11 +20,10 @@ use bert_tokenization::{Encoder, MAX_INPUT_CHARS_PER_WORD, python_strip};
 
 use crate::config::language::DEFAULT_LANGUAGE;
 use crate::config::{BuildConfig, LineBreaks, RandomMode};
-use crate::documents::BUCKET_TOKENS;
-use crate::documents::DocumentsBuilder;
 use crate::documents::read::open_document::{DocumentFilter, OpenDocument, Piece, TextHash};
 use crate::documents::read_report::{PARAGRAPH_TOKENS, ReadReport};
 use crate::documents::sentences::SentenceSplitter;
+use crate::documents::{BUCKET_TOKENS, DocumentsBuilder};
 use crate::error::Result;
 
 /// One step of reading, in text order.

@@ -23,8 +23,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::language::{has_sentence_rules, language_code};
 use crate::config::{BuildConfig, RandomMode};
-use crate::documents::read::block::Joiner;
-use crate::documents::read::block::tokenize_block;
+use crate::documents::read::block::{Joiner, tokenize_block};
 use crate::documents::read::open_document::TextHash;
 use crate::documents::read_report::ReadReport;
 use crate::documents::{Documents, DocumentsBuilder};

@@ -115,7 +115,7 @@ fn too_few_documents_are_reported() {
     assert!(!folder.path().join("out").exists(), "nothing is left");
     let estimate = bert_data::dry_run(&options).unwrap();
     assert!(
-        estimate.warnings.iter().any(|warning| warning.contains("`.hold_out`")),
+        estimate.warnings.iter().any(|warning| warning.contains("--hold-out")),
         "{:?}",
         estimate.warnings
     );

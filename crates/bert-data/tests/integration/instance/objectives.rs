@@ -2,8 +2,7 @@
 //!
 //! Statistical tests have a fixed seed and a bound of 5 sigma.
 
-use bert_data::number_to_predict;
-use bert_data::{BuildConfig, Instance, MaskRules, Masker, Nsp, Row, Vocabulary, inspect};
+use bert_data::{BuildConfig, Instance, MaskRules, Masker, Nsp, Row, Vocabulary, inspect, number_to_predict};
 use bert_random::{Domain, Random, Stream};
 use bert_tokenization::is_special_token;
 

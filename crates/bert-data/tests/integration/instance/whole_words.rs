@@ -1,7 +1,6 @@
 //! Whole-word masking in keyed mode: no word is half masked, no word crosses `[SEP]`.
 
-use bert_data::number_to_predict;
-use bert_data::{BuildConfig, Instance, MaskRules, Masker, Row, Vocabulary};
+use bert_data::{BuildConfig, Instance, MaskRules, Masker, Row, Vocabulary, number_to_predict};
 use bert_random::{Domain, Stream};
 
 use crate::support::{Corpus, config, golden, run, shards, small_text, small_vocabulary};

@@ -5,10 +5,9 @@ use std::sync::Arc;
 
 use arrow_array::types::Int32Type;
 use arrow_array::{ArrayRef, BooleanArray, ListArray, RecordBatch};
-use bert_data::number_to_predict;
 use bert_data::{
     BuildConfig, DataSet, IdSpace, Layout, Manifest, Masking, RandomMode, Row, RowMasker, Segmenter,
-    ShardRows, Tokenizer, Vocabulary, read_shard, verify,
+    ShardRows, Tokenizer, Vocabulary, number_to_predict, read_shard, verify,
 };
 use bert_tokenization::ChineseSegmenter;
 

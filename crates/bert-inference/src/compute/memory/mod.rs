@@ -9,8 +9,7 @@ mod limits;
 use bert_kernels::{Kernels, Precision, processor};
 use bert_model::BertConfig;
 use burn::tensor::Device;
-pub use limits::MemoryLimit;
-pub use limits::bytes_in_words;
+pub use limits::{MemoryLimit, bytes_in_words};
 
 /// Maximum factor between the estimate and the measured peak of a process, in either direction.
 pub const ACCURACY: f64 = 1.3;

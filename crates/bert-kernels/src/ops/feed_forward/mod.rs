@@ -14,8 +14,7 @@ mod bf16_blocks;
 
 use burn::tensor::{Tensor, assert_shape};
 
-use crate::arguments::Precision;
-use crate::arguments::{Gelu, Projection};
+use crate::arguments::{Gelu, Precision, Projection};
 use crate::fused_op::{fused_path, tensor_backend};
 use crate::matmul::packed_weights::KernelContext;
 use crate::ops::dense;

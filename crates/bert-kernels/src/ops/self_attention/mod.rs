@@ -21,8 +21,7 @@ use crate::fused_op::{Fused, Input, apply_or, fused_path, tensor_backend};
 use crate::matmul::matrix_view::Threads;
 use crate::matmul::packed_weights::{KernelContext, PackedWeights};
 use crate::matmul::{MatmulContext, run_both};
-use crate::ops::attention::Attention;
-use crate::ops::attention::AttentionSettings;
+use crate::ops::attention::{Attention, AttentionSettings};
 use crate::ops::plain::linear;
 use crate::ops::{attention, dense};
 
