@@ -206,7 +206,7 @@ fn mismatched_parts_are_rejected() {
     fs::write(&shard, &good[1..]).unwrap();
     let error = merge(&folder, &mut |_| {}).unwrap_err();
     assert!(
-        error.text().starts_with("part 2 is damaged: build it again with `.part` 2 `.parts 2`")
+        error.text().starts_with("part 2 is damaged: build it again with `.part 2` `.parts 2`")
             && error.cause::<Error>().is_some_and(|cause| cause.text().contains(", but the manifest says ")),
         "{error}"
     );
