@@ -3,10 +3,10 @@
 use std::borrow::Cow;
 use std::path::Path;
 
-use bert_inference::json_file::exists;
 use bert_inference::memory::StepShape;
 use bert_inference::{ComputeArgs, StopFlag, memory};
 use bert_model::{BertConfig, BertForMultipleChoice, BertForSequenceClassification, BertWithFeatureHead};
+use bert_storage::exists;
 use bert_tasks::Kind;
 use bert_training::device_check::{CheckShape, check_before_first_step};
 use bert_training::device_selection::{SelectedDevice, select_device};

@@ -7,11 +7,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use bert_finetuning::FinetuneReport;
-use bert_inference::json_file::exists;
 use bert_pages::{
     Cell, Curve, Head, Line, chart, chart_page, downsample, figures, grouped, series_color, smooth, table,
     verdict,
 };
+use bert_storage::exists;
 use bert_training::Error;
 use bert_training::identity::RUN;
 use maud::{Markup, html};

@@ -57,7 +57,7 @@ pub use tables::{write_attention_parquet, write_features_parquet};
 
 use std::path::Path;
 
-use bert_inference::json_file::exists;
+use bert_storage::exists;
 
 /// Returns the page of the run or fine-tuning in `folder`; `others` are pre-training runs to compare with.
 ///

@@ -77,6 +77,6 @@ pub use staged::LOCK;
 #[doc(hidden)]
 pub use suggestion::did_you_mean;
 #[doc(hidden)]
-pub use system::free_space;
+pub use system::{exists, free_space};
 #[doc(hidden)]
 pub use visible::visible;

@@ -7,6 +7,7 @@ use std::fs::{self, File, Metadata};
 use std::io::{self, ErrorKind, Write};
 use std::path::Path;
 
+use crate::error::{Error, Result, is_absent};
 use crate::source::read_limited;
 
 /// A file being written: first the bytes, then [`Durable::sync`].
@@ -183,6 +184,23 @@ fn share_like_its_folder(file: &File, path: &Path) {
 #[cfg(not(unix))]
 fn share_like_its_folder(_: &File, _: &Path) {}
 
+/// Returns whether a path exists. Links are followed.
+///
+/// # Errors
+/// Fails when the system returns another error than "not found", such as a missing permission or a loop of links.
+pub fn exists(path: &Path) -> Result<bool> {
+    exists_on(&Disk, path)
+}
+
+/// Returns whether a path exists on a file system.
+pub(crate) fn exists_on(files: &dyn FileSystem, path: &Path) -> Result<bool> {
+    match files.metadata(path) {
+        Ok(_) => Ok(true),
+        Err(error) if is_absent(&error) => Ok(false),
+        Err(error) => Err(Error::io("read", path)(error)),
+    }
+}
+
 #[cfg(all(test, unix))]
 mod tests {
     use super::*;
@@ -220,5 +238,18 @@ mod tests {
         {
             assert_eq!(has_no_fsync(&io::Error::from_raw_os_error(code)), ignored, "{code}");
         }
+    }
+
+    #[test]
+    fn only_absent_files_do_not_exist() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        std::fs::write(at("file"), "{}").unwrap();
+        std::os::unix::fs::symlink(at("loop"), at("loop")).unwrap();
+        assert!(exists(&at("file")).unwrap());
+        assert!(!exists(&at("missing")).unwrap());
+        assert!(!exists(&at("file/inside")).unwrap());
+        let error = exists(&at("loop")).unwrap_err();
+        assert!(error.to_string().contains(&*at("loop").to_string_lossy()), "{error}");
     }
 }

@@ -39,9 +39,10 @@ use bert_tasks::{Error, Example, Kind, Split, SplitFile, Task, missing_split, no
 use bert_text::TextFormat;
 
 use crate::glue_tsv::RowReader;
-use crate::lines::{exists, for_each_line};
+use crate::lines::for_each_line;
 use crate::swag::read_swag;
 use crate::table::{find_table, hub_files, read_hub_file, read_table};
+use bert_storage::exists;
 
 /// Finds the file of a split in `dir`, or in the task's own folder within it (`dir/RTE`). Official files take
 /// precedence over samples.

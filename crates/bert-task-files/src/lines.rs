@@ -4,7 +4,7 @@
 
 use std::fs;
 use std::fs::File;
-use std::io::{BufReader, ErrorKind};
+use std::io::BufReader;
 use std::path::Path;
 
 use bert_storage::Class;
@@ -41,18 +41,6 @@ pub fn read_lines(path: &Path) -> Result<Vec<String>, Error> {
         Ok(())
     })?;
     Ok(lines)
-}
-
-/// Returns whether a path exists.
-///
-/// # Errors
-/// Fails when the system returns an error other than "not found".
-pub(crate) fn exists(path: &Path) -> Result<bool, Error> {
-    match fs::metadata(path) {
-        Ok(_) => Ok(true),
-        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(false),
-        Err(source) => Err(Error::io("read", path)(source)),
-    }
 }
 
 /// Opens a task's file.

@@ -9,11 +9,11 @@ use std::fmt;
 use std::path::PathBuf;
 
 use bert_inference::examples::ClassifierModel;
-use bert_inference::json_file::exists;
 use bert_model::{
     AdapterFolder, Architecture, BertForMultipleChoice, BertForSequenceClassification, BertWithFeatureHead,
     is_adapter_parameter, is_fusion_parameter, named_parameters, read_adapter,
 };
+use bert_storage::exists;
 use bert_training::{Error, Optimizer, check};
 use burn::module::Module;
 use serde::{Deserialize, Serialize};

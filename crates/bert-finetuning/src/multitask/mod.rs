@@ -7,10 +7,9 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use bert_inference::json_file::exists;
 use bert_inference::{Resolved, StopFlag};
 use bert_model::{BertConfig, BertForSequenceClassification, BertForSeveralTasks};
-use bert_storage::{Disk, LOCK, OutputLock, StagedFolder};
+use bert_storage::{Disk, LOCK, OutputLock, StagedFolder, exists};
 use bert_tasks::Task;
 use bert_training::{Error, Resume, check, nothing_to_resume};
 use serde::Serialize;

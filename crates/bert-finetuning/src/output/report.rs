@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use bert_inference::Resolved;
-use bert_inference::json_file::{exists, read_record};
+use bert_inference::json_file::read_record;
+use bert_storage::exists;
 use bert_tasks::SeedSummary;
 use bert_training::identity::differences;
 use bert_training::{ChosenDefault, Error};

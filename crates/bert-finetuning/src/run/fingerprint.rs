@@ -4,9 +4,8 @@
 //! scored on the same examples.
 
 use bert_data::DataSet;
-use bert_inference::json_file::exists;
 use bert_model::WeightsFiles;
-use bert_storage::digest_file;
+use bert_storage::{digest_file, exists};
 use bert_training::Error;
 use serde_json::{Map, Value, json};
 

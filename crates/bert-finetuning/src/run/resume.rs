@@ -18,14 +18,13 @@ use std::time::{Duration, Instant};
 
 use bert_inference::checkpoint::{Checkpoint, CheckpointFolder, ValidCheckpoint, read_optimizer};
 use bert_inference::environment::environment_of_run;
-use bert_inference::json_file::exists;
 use bert_inference::{RetentionPolicy, StopFlag};
 use bert_model::{
     Architecture, LoadPolicy, Snapshot, WEIGHTS, load_named_tensors, load_pretrained_weights,
     named_tensors_from_bytes, read_safetensors, to_safetensors_bytes,
 };
 use bert_storage::checksummed_json::read_checksummed;
-use bert_storage::{Class, Error, StagedFolder, digest_bytes};
+use bert_storage::{Class, Error, StagedFolder, digest_bytes, exists};
 use bert_training::identity::{RUN, compare, saved};
 use bert_training::{corrupt, damaged, output_exists, stopped, trainer_state};
 use burn::module::Module;

@@ -7,7 +7,8 @@ use bert_storage::{digest_bytes, digest_file};
 use serde_json::{Map, Value, json};
 
 use crate::error::Error;
-use crate::model_dir::json_file::{exists, read_json};
+use crate::model_dir::json_file::read_json;
+use bert_storage::exists;
 
 /// Name of the file.
 pub const ENCODER: &str = "encoder.json";

@@ -23,9 +23,10 @@ use crate::model_dir::builtin_model;
 use crate::model_dir::description::{DefaultLength, EncodingLength, ModelDescription};
 use crate::model_dir::encoder_record::check_recorded_encoder;
 use crate::model_dir::hub_model::hub_name;
-use crate::model_dir::json_file::{exists, read_json};
+use crate::model_dir::json_file::read_json;
 use crate::model_dir::model_folder::{ModelFiles, resolve_model_folder};
 use crate::model_dir::model_options::ModelOptions;
+use bert_storage::exists;
 
 /// A model with the files of its folder.
 pub struct LoadedModel<M> {

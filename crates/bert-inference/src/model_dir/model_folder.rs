@@ -5,6 +5,7 @@
 use std::path::{Path, PathBuf};
 
 use bert_model::{BertConfig, find_weights, read_pretrained_config};
+use bert_storage::exists;
 
 use crate::encoding::model_tokenizer::ModelTokenizer;
 use crate::error::Error;
@@ -69,7 +70,7 @@ fn resolve_local(path: &Path, warn: &mut dyn FnMut(&Error)) -> Result<PathBuf, E
     }
     bert_model::reject_other_weights(path)?;
     let text = match model_below(path) {
-        _ if !path.exists() => "this folder does not exist".to_string(),
+        _ if !exists(path)? => "this folder does not exist".to_string(),
         Some(below) => format!("no checkpoint here, but {} has one; give that folder", below.display()),
         None => "no checkpoint here (looked for model.safetensors and checkpoints/step-*/COMMITTED.json)"
             .to_string(),

@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use bert_storage::exists;
+
 use crate::error::Error;
 
 const PREFIX: &str = "seed-";
@@ -26,7 +28,7 @@ pub fn seed_folder(seed: u64) -> String {
 /// # Errors
 /// Fails when the folder does not exist, when it has no models of seeds, or when it cannot be read.
 pub fn seed_models(output: &Path) -> Result<Vec<SeedModel>, Error> {
-    if !output.exists() {
+    if !exists(output)? {
         return Err(Error::model("this folder does not exist").at(output));
     }
     let mut models = Vec::new();

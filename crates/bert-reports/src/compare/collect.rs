@@ -8,8 +8,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use bert_finetuning::{DEV_LABELS, FinetuneReport, compared_settings};
-use bert_inference::json_file::exists;
-use bert_storage::digest_bytes;
+use bert_storage::{digest_bytes, exists};
 use bert_tasks::{Label, SeedRun, SeedSummary};
 use bert_training::Error;
 use serde::Serialize;

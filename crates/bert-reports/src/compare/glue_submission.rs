@@ -3,9 +3,8 @@
 use std::io::Write;
 use std::path::Path;
 
-use bert_inference::json_file::exists;
 use bert_inference::{Answer, Classifier, DeviceName, ModelOptions};
-use bert_storage::write_atomic;
+use bert_storage::{exists, write_atomic};
 use bert_task_files::{find_split, read_file};
 use bert_tasks::{Error, Example, Label, Split, Task, write_predictions};
 use serde::Serialize;

@@ -6,8 +6,7 @@
 use std::path::{Path, PathBuf};
 
 use bert_finetuning::{DEV_LABELS, FinetuneReport};
-use bert_inference::json_file::exists;
-use bert_storage::read_limited;
+use bert_storage::{exists, read_limited};
 use bert_tasks::{Kind, Label, Task};
 use bert_training::{Error, damaged};
 

@@ -9,7 +9,7 @@ use bert_model::{
     Architecture, BertConfig, BertForPreTraining, FolderContents, LoadPolicy, NamedTensors, Snapshot,
     WEIGHTS, WeightsFiles, find_config, find_weights, load_named_tensors, missing_file,
 };
-use bert_storage::{Disk, StagedFolder};
+use bert_storage::{Disk, StagedFolder, exists};
 use bert_training::incomplete_output::OutputGuard;
 
 use crate::export::{CONTENTS, HINT, WeightType, class, described};
@@ -56,7 +56,7 @@ pub fn import(source: &Path, target: &Path, how: &Import) -> Result<Imported, Er
         Some(weights) => weights,
         None => {
             bert_model::reject_weights_file(source)?;
-            if !source.exists() {
+            if !exists(source)? {
                 let missing = Error::model("this folder does not exist").at(source);
                 return Err(missing);
             }

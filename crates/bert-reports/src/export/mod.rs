@@ -14,7 +14,7 @@ pub(crate) mod uses;
 use std::borrow::Cow;
 use std::path::Path;
 
-use bert_inference::json_file::{exists, read_json};
+use bert_inference::json_file::read_json;
 use bert_inference::loaded_model::{LoadedModel, architecture, load_encoder, with_outputs};
 use bert_inference::{DeviceName, ModelDescription, ModelFiles, ModelOptions, ModelTokenizer, Pooling};
 use bert_model::{
@@ -22,7 +22,7 @@ use bert_model::{
     WEIGHTS, named_tensors_from_bytes, named_tensors_to_bf16_bytes, named_tensors_to_bytes,
     named_tensors_to_f16_bytes, read_pretrained_tensors, save_pretrained,
 };
-use bert_storage::{Disk, FileSystem, StagedFolder, check_writable};
+use bert_storage::{Disk, FileSystem, StagedFolder, check_writable, exists};
 use bert_training::incomplete_output::{Contents, OutputGuard};
 use bert_training::{Error, FreshWeights};
 

@@ -12,9 +12,10 @@ use bert_finetuning::model_card::{
 use bert_finetuning::{FinetuneReport, card_of_finetuning};
 use bert_inference::checkpoint::{MARKER, STATE, TrainerState};
 use bert_inference::environment::Invocation;
-use bert_inference::json_file::{exists, read_record};
+use bert_inference::json_file::read_record;
 use bert_inference::present_folder;
 use bert_model::BertConfig;
+use bert_storage::exists;
 use bert_training::identity::RUN;
 use bert_training::metrics_log::records;
 use bert_training::{

@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use bert_inference::json_file::{exists, read_json};
+use bert_inference::json_file::read_json;
 use bert_inference::{ModelDescription, Pooling};
 use bert_model::BertConfig;
-use bert_storage::StagedFolder;
+use bert_storage::{StagedFolder, exists};
 use bert_training::Error;
 use serde_json::{Value, json};
 

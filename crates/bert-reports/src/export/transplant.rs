@@ -5,12 +5,11 @@
 
 use std::path::Path;
 
-use bert_inference::json_file::exists;
 use bert_model::{
     CurrentTensors, NamedTensors, WEIGHTS, current_names, named_tensors_to_bytes, not_tied,
     read_pretrained_tensors,
 };
-use bert_storage::Disk;
+use bert_storage::{Disk, exists};
 use bert_training::{Error, mismatch};
 
 use crate::export::{FILES, POOLER, begin};

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use bert_finetuning::{FOLDER, FinetuneReport, PROGRESS, ProgressRecord};
-use bert_inference::json_file::exists;
 use bert_pages::{Curve, Line, chart_data, downsample, series_color, smooth};
+use bert_storage::exists;
 use bert_tasks::Scores;
 use bert_training::Error;
 use bert_training::metrics_log::LogTail;

@@ -12,7 +12,7 @@ use bert_storage::{Disk, StagedFolder};
 use crate::live::finetuning::FinetuningWatch;
 use crate::live::pretraining::PretrainingWatch;
 pub use crate::live::status::{LiveFigure, LiveState, LiveStatus};
-use bert_inference::json_file::exists;
+use bert_storage::exists;
 use bert_training::Error;
 use bert_training::identity::RUN;
 

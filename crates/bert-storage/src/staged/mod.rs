@@ -22,7 +22,7 @@ use crate::atomic::{AtomicFile, FileDigest, is_temporary, json};
 use crate::checksummed_json::{MAX_BYTES, checksummed_json_within, verify_checksum};
 use crate::error::{Error, Result, is_absent};
 use crate::objects::url::is_url;
-use crate::system::{FileSystem, folder_of};
+use crate::system::{FileSystem, exists_on, folder_of};
 
 pub use lock::{LOCK, OutputLock};
 
@@ -77,11 +77,7 @@ impl<'a> StagedFolder<'a> {
 
     fn path_exists(&self, path: &Path) -> Result<bool> {
         reject_url(path)?;
-        match self.files.metadata(path) {
-            Ok(_) => Ok(true),
-            Err(error) if is_absent(&error) => Ok(false),
-            Err(source) => Err(Error::io("read", path)(source)),
-        }
+        exists_on(self.files, path)
     }
 
     /// Returns all names in the folder, sorted; empty if the folder does not exist.

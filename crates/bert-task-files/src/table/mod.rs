@@ -22,7 +22,8 @@ use bert_tasks::{
 use rows::{Row, RowRules, TABLE_FORMATS, normalize_label, read_rows};
 
 use crate::glue_tsv::label_of;
-use crate::lines::{ExampleFile, LabelUse, exists};
+use crate::lines::{ExampleFile, LabelUse};
+use bert_storage::exists;
 
 /// Maximum number of classes; with more, the column most likely does not contain classes.
 const MAX_CLASSES: usize = 1000;

@@ -9,9 +9,8 @@ use std::path::Path;
 
 use bert_data::DataSet;
 use bert_inference::StopFlag;
-use bert_inference::json_file::exists;
 use bert_model::{BertConfig, Initialization, LogBilinear, Preset};
-use bert_storage::did_you_mean;
+use bert_storage::{did_you_mean, exists};
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;

@@ -8,9 +8,9 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use bert_inference::checkpoint::{CheckpointFolder, verify};
-use bert_inference::json_file::{exists, read_record};
+use bert_inference::json_file::read_record;
 use bert_model::{NamedTensors, WEIGHTS, read_safetensors};
-use bert_storage::StagedFolder;
+use bert_storage::{StagedFolder, exists};
 
 use crate::error::Error;
 use crate::evaluation::EvaluationRecord;

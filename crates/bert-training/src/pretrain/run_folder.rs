@@ -12,9 +12,8 @@ use std::path::Path;
 use bert_data::{DataSet, Manifest, ResolvedConfig};
 use bert_inference::checkpoint::CheckpointFolder;
 use bert_inference::environment::{Invocation, environment_of_run};
-use bert_inference::json_file::exists;
 use bert_inference::{ComputeArgs, DeviceName, KernelChoice};
-use bert_storage::{FileSystem, LOCK, OutputLock, StagedFolder};
+use bert_storage::{FileSystem, LOCK, OutputLock, StagedFolder, exists};
 use serde_json::{Value, json};
 
 use crate::error::{Error, damaged_run, run_differs};

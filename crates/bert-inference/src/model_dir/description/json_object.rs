@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use serde_json::{Map, Value};
 
 use crate::error::{Error, damaged};
-use crate::model_dir::json_file::{exists, read_json};
+use crate::model_dir::json_file::read_json;
+use bert_storage::exists;
 
 /// Smallest length of an encoding, as for `--max-seq-length`: three special tokens and a token of either text.
 pub(super) const MIN_LENGTH: usize = 5;

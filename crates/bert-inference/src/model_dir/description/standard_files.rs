@@ -11,7 +11,8 @@ use crate::error::{Error, damaged};
 use crate::model_dir::description::input_form::check_input_form;
 use crate::model_dir::description::json_object::JsonObject;
 use crate::model_dir::description::{ModelDescription, Pooling};
-use crate::model_dir::json_file::{exists, read_json};
+use crate::model_dir::json_file::read_json;
+use bert_storage::exists;
 
 /// List of the modules of a sentence model.
 const MODULES: &str = "modules.json";

@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 
 use bert_inference::checkpoint::OPTIMIZER;
 use bert_inference::encoder_record::weights_digest;
-use bert_inference::json_file::exists;
 use bert_inference::{ModelFiles, resolve_model_folder};
 use bert_model::{BertConfig, WeightsFiles};
+use bert_storage::exists;
 
 use crate::data_loader::DataLoader;
 use crate::error::Error;
