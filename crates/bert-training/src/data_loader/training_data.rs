@@ -115,7 +115,7 @@ const FLAG: &str = "data";
 impl clap::Args for TrainingData {
     fn augment_args(command: clap::Command) -> clap::Command {
         let help = "Data folder from make-pretrain-data, or its URL. Several folders with weights are mixed: --data A=0.8 \
-                    `.data B=0.2`";
+                    --data B=0.2";
         let flag = clap::Arg::new(FLAG).long(FLAG).value_name("DIR|URL").help(help).required(true);
         let parser = clap::builder::PathBufValueParser::new();
         command.arg(flag.value_parser(parser).action(clap::ArgAction::Append))
@@ -131,7 +131,10 @@ impl clap::FromArgMatches for TrainingData {
     fn from_arg_matches(matches: &clap::ArgMatches) -> Result<Self, clap::Error> {
         let values = matches.get_many(FLAG).into_iter().flatten().cloned().collect();
         Self::parse(values).map_err(|reason| {
-            clap::Error::raw(clap::error::ErrorKind::ValueValidation, format!("--data: {reason}\n"))
+            clap::Error::raw(
+                clap::error::ErrorKind::ValueValidation,
+                format!("--data: {}\n", bert_storage::with_flags(&reason)),
+            )
         })
     }
 
