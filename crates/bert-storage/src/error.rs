@@ -62,7 +62,7 @@ impl Class {
 
 /// An error. Its message begins with its place, if it has one, and ends with its causes, unless the text quotes them:
 /// `train.tsv:3: the line is empty, but must have a text`, `cannot read train.tsv: permission denied`. A message names a
-/// setting as a field of its configuration, with a dot and in backquotes: [`with_flags`] turns it into a flag.
+/// setting as a field of its configuration, with a dot and in backquotes: `with_flags` turns it into a flag.
 pub struct Error(Box<Parts>);
 
 #[derive(Debug)]

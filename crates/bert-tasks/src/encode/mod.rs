@@ -1,5 +1,5 @@
 //! Builds model inputs from token ids: one input for a text or a pair (`pair.rs`), and overlapping windows for a text
-//! that is longer than the sequence (`windows.rs`). `truncation.rs` counts the texts that were cut.
+//! that is longer than the sequence (`windows.rs`). `Truncation` counts the texts that were cut.
 
 pub(crate) mod pair;
 pub mod windows;

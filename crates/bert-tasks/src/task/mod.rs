@@ -1,5 +1,5 @@
 //! Defines the tasks and their names in JSON and messages, and returns the specification of each. `names.rs` parses the
-//! names, `spec.rs` defines the specification, and `catalog.rs` and `table.rs` contain it for every task.
+//! names, `spec.rs` defines the specification, and `catalog.rs` contains it for every task except tables.
 
 pub(crate) mod catalog;
 pub(crate) mod error;

@@ -2,8 +2,8 @@
 //! optimizer's state.
 //!
 //! The bits do not depend on the number of ranks. The transport moves bytes and never adds: gradients are added in the
-//! tree of all micro-batches (`gradients`), norms and losses in the order of a single process. A chunk of the weights
-//! has one owner, which updates it and sends it to all others (`weights`), so the replicas are equal.
+//! tree of all micro-batches (`step.rs`), norms and losses in the order of a single process. A chunk of the weights
+//! has one owner, which updates it and sends it to all others, so the replicas are equal.
 //!
 //! A step has five operations:
 //!
