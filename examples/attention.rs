@@ -1,6 +1,7 @@
 //! Prints the token to which each token of a text attends most, in every head.
 //!
-//! `cargo run --example attention [-- FOLDER TEXT TEXT_B]`, FOLDER a run of `pretrain`, a Hugging Face folder or `tiny-en`
+//! `cargo run --example attention [-- FOLDER TEXT TEXT_B]`, where FOLDER is a run of `pretrain`, a Hugging Face folder
+//! or `tiny-en`
 
 use std::path::Path;
 

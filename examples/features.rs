@@ -1,6 +1,6 @@
 //! Computes hidden states of texts with a Hugging Face folder: one vector per text, and the most similar texts.
 //!
-//! `cargo run --example features [-- FOLDER]`, FOLDER with `config.json`, `model.safetensors` and `vocab.txt`
+//! `cargo run --example features [-- FOLDER]`, where FOLDER contains `config.json`, `model.safetensors` and `vocab.txt`
 
 use std::path::{Path, PathBuf};
 

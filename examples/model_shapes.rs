@@ -1,7 +1,8 @@
 //! Prints the shape of every stage of a forward pass, and checks three facts: a row of attention sums to 1, LayerNorm's
 //! output has the norm sqrt(d), and for d = 2 it is [1, -1] or [-1, 1].
 //!
-//! `cargo run --example model_shapes [-- FOLDER TEXT]`, FOLDER a run of `pretrain`, a Hugging Face folder or `tiny-en`
+//! `cargo run --example model_shapes [-- FOLDER TEXT]`, where FOLDER is a run of `pretrain`, a Hugging Face folder or
+//! `tiny-en`
 
 use std::path::Path;
 

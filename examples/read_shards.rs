@@ -36,7 +36,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     println!("{rows} rows with {masked} masked tokens");
 
-    // Or row by row, in either layout: every row is checked, and documents are converted to instances.
+    // `StoredRows` reads row by row, in either layout. It checks every row, and converts documents to instances.
     let mut stored = StoredRows::new(&data);
     let words = data.vocabulary();
     let row = stored.row(0)?;

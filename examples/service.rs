@@ -3,9 +3,9 @@
 //! `cargo run --release --example service [-- MODEL [CLASSIFIER]]`, then
 //! `curl 127.0.0.1:8080/embed --json '["a warm day", "the rain is cold"]'`
 //!
-//! MODEL is any model folder (default: the built-in `tiny-en`), CLASSIFIER the folder of a fine-tuning. The address is
-//! 127.0.0.1:8080, or the variable ADDRESS. Each model has a thread of its own: while it computes a batch, new requests
-//! wait, and the next batch has the texts of all of them.
+//! MODEL is any model folder, by default the built-in `tiny-en`; CLASSIFIER is the folder of a fine-tuning. The address
+//! is 127.0.0.1:8080, or the value of the variable ADDRESS. Each model has a thread of its own: while it computes a
+//! batch, new requests wait, and the next batch has the texts of all of them.
 
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -48,8 +48,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(axum::serve(listener, service).await?)
 }
 
-/// Starts a thread that computes one vector for each text: pooled as the folder of a model of sentences states, else the
-/// mean of the last layer.
+/// Starts a thread that computes one vector for each text. The pooling is the one that the folder of a sentence model
+/// states, or else the mean of the last layer.
 fn embedder(folder: &Path) -> Result<Queue, Box<dyn std::error::Error>> {
     let folder = resolve_model_folder(folder, &mut |warning| eprintln!("{warning}"))?;
     let extractor = Extractor::open(&folder, ModelOptions::default())?.with_sentence_pooling()?;

@@ -1,4 +1,4 @@
-//! Passes the commit of the repository to the programs, for `--version`. An archive without `.git` has none.
+//! Passes the commit of the repository to the programs, for `--version`. An archive without `.git` has no commit.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -34,7 +34,7 @@ pub const fn training_allocator() -> ExitOnOom<MiMalloc> {
     ExitOnOom::new(MiMalloc, remedy)
 }
 
-/// Returns the allocator of the data builder: glibc's, which needs less than half the memory.
+/// Returns the allocator of the data builder: glibc's, which needs less than half of mimalloc's memory.
 pub const fn building_allocator() -> ExitOnOom<System> {
     let remedy = "use a smaller --memory-budget or fewer --threads; the limit may come from the machine, the container or \
                   `ulimit -v`";

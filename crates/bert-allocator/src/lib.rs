@@ -1,8 +1,8 @@
 //! A global allocator for programs: when an allocation fails, the program ends with one line on stderr and the exit
 //! code [`EXIT_CODE`].
 //!
-//! The standard library would abort instead: a signal, a core dump and no advice. A failed `try_reserve` ends the
-//! program too, because an allocator does not know its caller.
+//! The standard library would abort the program instead, with a signal, a core dump and no advice. A failed
+//! `try_reserve` ends the program too, because an allocator does not know its caller.
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::io::Write;

@@ -70,7 +70,7 @@ fn session() -> SessionConfig {
 }
 
 impl Engine {
-    /// Returns the engine with this time limit for a job without executors; after it the job fails.
+    /// Returns the engine with this time limit for a job without executors; after this time the job fails.
     #[must_use]
     pub fn with_patience(self, patience: Duration) -> Self {
         match self {

@@ -1,5 +1,5 @@
-//! Checks which addresses may be bound. Executors run any plan that arrives, so by default only this machine may send
-//! one.
+//! Checks which addresses may be bound. Executors run any plan that arrives, so by default only this machine may send a
+//! plan.
 
 use std::net::{IpAddr, ToSocketAddrs};
 

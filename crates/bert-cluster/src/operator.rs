@@ -1,8 +1,8 @@
 //! The physical operator that maps part numbers to receipts.
 //!
-//! It is a unary operator. Ballista assigns partitions of the leaf below to tasks, and supports only its own leaves. It
-//! also renumbers the partitions of a task, so the part number is stored in a row and never taken from the partition
-//! number.
+//! The operator is unary: Ballista assigns the partitions of the leaf below it to tasks, and supports only its own
+//! leaves. Ballista also renumbers the partitions of a task, so the part number is stored in a row and never taken from
+//! the partition number.
 
 use std::any::Any;
 use std::fmt;
@@ -63,7 +63,7 @@ impl PartsExec {
         Self { work, input, properties: Arc::new(properties) }
     }
 
-    /// Returns the work that it does for a part.
+    /// Returns the work that the operator does for a part.
     #[must_use]
     pub fn work(&self) -> &Work {
         &self.work

@@ -39,7 +39,7 @@ impl std::fmt::Display for Stage {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Work {
-    /// Version of the program that planned it; executors of a different version reject it.
+    /// Version of the program that planned the stage; executors of a different version reject it.
     pub program: String,
     /// The stage.
     pub stage: Stage,
@@ -54,7 +54,7 @@ pub struct Work {
 pub struct Receipt {
     /// Part number, from 1.
     pub part: u32,
-    /// Rows of its shards; in the tokenize stage, tokens of its text.
+    /// Number of rows in the shards of the part; in the tokenize stage, number of tokens in its text.
     pub count: u64,
     /// Duration in seconds.
     pub seconds: f64,

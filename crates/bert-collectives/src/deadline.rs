@@ -5,13 +5,13 @@ use std::time::{Duration, Instant};
 use crate::error::{Lost, list};
 use crate::topology::{Member, Topology};
 
-/// Limits the time of an operation.
+/// The time limit of an operation.
 pub struct Deadline<'a> {
     /// Maximum time without a byte from or to a rank that has not finished the operation.
     pub timeout: Duration,
     /// Time between two calls of `on_wait`.
     pub interval: Duration,
-    /// Is called while the operation waits.
+    /// A function that is called while the operation waits.
     pub on_wait: &'a mut dyn FnMut(&Waiting),
 }
 
@@ -30,7 +30,7 @@ impl std::fmt::Display for Waiting {
     }
 }
 
-/// Measures the time since the last progress of an operation.
+/// A timer of the time since the last progress of an operation.
 pub struct Timer<'a, 'b> {
     deadline: &'a mut Deadline<'b>,
     progress: Instant,

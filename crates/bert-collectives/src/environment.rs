@@ -9,7 +9,7 @@ const RANK: &str = "BERT_RANK";
 const WORLD_SIZE: &str = "BERT_WORLD_SIZE";
 const MASTER_ADDR: &str = "BERT_MASTER_ADDR";
 const MASTER_PORT: &str = "BERT_MASTER_PORT";
-/// Ports of groups under Slurm: this number and up to as many above it, by the number of the job.
+/// The lowest port of groups under Slurm. The number of the job, modulo this number, is added to it.
 const SLURM_PORTS: u64 = 20_000;
 
 /// Maximum number of ranks. Each rank has a connection to every other rank.
@@ -119,8 +119,8 @@ fn is_plugin_of_slurm(variable: &dyn Fn(&str) -> Option<String>) -> bool {
         && variable("PMI_SIZE") == variable("SLURM_STEP_NUM_TASKS")
 }
 
-/// Returns whether `srun` has started this process. A batch script has SLURM_PROCID and SLURM_NTASKS, too, but only `srun`
-/// sets the variables of a step.
+/// Returns whether `srun` has started this process. A batch script has SLURM_PROCID and SLURM_NTASKS, too, but only
+/// `srun` sets the variables of a step.
 fn has_slurm_step(variable: &dyn Fn(&str) -> Option<String>) -> bool {
     variable("SLURM_PROCID").is_some() && variable("SLURM_STEP_NUM_TASKS").is_some()
 }

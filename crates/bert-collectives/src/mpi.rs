@@ -1,8 +1,8 @@
-//! Process groups over MPI (feature `mpi`), by the crate `mpi`.
+//! Process groups over MPI (feature `mpi`), with the crate `mpi`.
 //!
-//! Only immediate sends and receives are used, and a loop tests them, so that a rank that does not answer is named.
-//! The MPI library ends the process itself on most errors. After a timeout this module ends all ranks, because MPI cannot
-//! take back a message: it prints the error and calls `MPI_Abort` with exit code 75.
+//! Only immediate sends and receives are used, and a loop tests them, so that an error can name a rank that does not
+//! answer. The MPI library ends the process itself on most errors. After a timeout this module ends all ranks, because
+//! MPI cannot cancel a message: this module prints the error and calls `MPI_Abort` with exit code 75.
 
 use std::time::{Duration, Instant};
 
@@ -21,7 +21,7 @@ use crate::transport::{Operation, Traffic, Transport};
 const MAX_MESSAGE: usize = 1 << 30;
 /// Maximum length of a host name.
 const MAX_HOST: usize = 256;
-/// Time without sleeping. MPI moves large messages only while a rank tests them.
+/// Time during which an operation polls without sleeping. MPI moves large messages only while a rank tests them.
 const SPIN: Duration = Duration::from_secs(1);
 const SLEEP: Duration = Duration::from_micros(100);
 /// Exit code after a timeout: the same command may succeed.
@@ -69,7 +69,7 @@ impl MpiTransport {
     }
 }
 
-/// Returns the messages of a part: at least one, also if it is empty.
+/// Returns the messages of a part: at least one, even if the part is empty.
 fn messages(length: usize) -> usize {
     length.div_ceil(MAX_MESSAGE).max(1)
 }
@@ -181,8 +181,8 @@ fn complete<'a>(
     }
 }
 
-/// Tests each request once, and returns those that are not complete. `done` is called with the rank, the expected and
-/// the actual length of the others.
+/// Tests each request once, and returns those that are not complete. Calls `done` for each complete request, with the
+/// rank and with the expected and the actual length.
 fn test<'a, 'scope>(
     requests: Vec<Pending<'a, 'scope, [u8]>>,
     mut done: impl FnMut(usize, usize, usize),

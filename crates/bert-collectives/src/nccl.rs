@@ -1,4 +1,5 @@
-//! Process groups over NCCL (feature `nccl`), by the crate `cudarc`. **Untested: it compiles, but has not run on a GPU.**
+//! Process groups over NCCL (feature `nccl`), with the crate `cudarc`. **Untested: it compiles, but has not run on a
+//! GPU.**
 //!
 //! The ranks join over TCP and exchange the lengths of every operation over it, so that a lost rank, or a rank that
 //! calls a different operation, is found before a GPU waits for it. NCCL then moves the bytes from GPU to GPU. They are
@@ -21,9 +22,9 @@ use crate::transport::{Operation, Traffic, Transport};
 
 /// Length of a NCCL identifier.
 const ID_BYTES: usize = 128;
-/// Time between two looks at an operation of the GPU.
+/// Time between two polls of an operation on the GPU.
 const POLL: Duration = Duration::from_micros(50);
-/// Time between two looks at the other ranks.
+/// Time between two checks of the other ranks.
 const CHECK: Duration = Duration::from_millis(20);
 
 /// The transport of a rank with a GPU of its own.
@@ -71,12 +72,12 @@ impl NcclTransport {
         tcp.broadcast(0, &mut id, deadline)?;
         let worker = Worker::start(Id::uninit(id.map(|byte| byte as _)), topology);
         let mut transport = Self { tcp, traffic: Traffic::default(), worker, failure: None };
-        // The first result says that the communicator exists on all ranks.
+        // The first result means that the communicator exists on all ranks.
         transport.wait(deadline)?;
         Ok(transport)
     }
 
-    /// Waits for the worker, and looks for lost ranks.
+    /// Waits for the worker, and checks for lost ranks.
     fn wait(&mut self, deadline: &mut Deadline) -> Result<Vec<Vec<u8>>, Lost> {
         let topology = self.tcp.topology().clone();
         let own = |reason: String| Lost::Peer { member: topology.member(topology.rank), reason };

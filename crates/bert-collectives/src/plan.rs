@@ -43,7 +43,7 @@ pub enum Plan {
     Alone,
     /// The process is a rank of MPI.
     Mpi,
-    /// The process joins a group over TCP, whose ranks then move bytes by NCCL.
+    /// The process joins a group over TCP, and its ranks then move bytes over NCCL.
     Nccl(TcpConfig),
     /// The process joins a group over TCP.
     Tcp(TcpConfig),

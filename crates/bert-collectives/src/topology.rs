@@ -38,8 +38,8 @@ impl Topology {
         self.world_size == 1
     }
 
-    /// Returns the index of this rank's card among the visible ones: the rank's own from `first` on, or the only visible one,
-    /// as under a scheduler that shows each process its own. `None` if there are too few cards.
+    /// Returns the index of this rank's GPU among the visible GPUs: `first` plus the local rank, or the only visible
+    /// GPU, because a scheduler may show each process only its own GPU. Returns `None` if there are too few GPUs.
     pub fn card(&self, first: usize, visible: usize) -> Option<usize> {
         if visible == 1 {
             return Some(0);

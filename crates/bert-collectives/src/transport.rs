@@ -52,7 +52,7 @@ pub trait Transport: Send {
     /// Returns the numbers of bytes so far.
     fn traffic(&self) -> Traffic;
 
-    /// Looks for lost ranks without waiting. Call it in long computations between two operations.
+    /// Checks for lost ranks without waiting. Call it in long computations between two operations.
     ///
     /// # Errors
     /// Fails if a rank is known to be lost.
@@ -121,7 +121,7 @@ pub trait Transport: Send {
         self.transfer(Operation::Broadcast, &vec![&[][..]; world_size], &mut receive, deadline)
     }
 
-    /// Waits until all ranks have called it.
+    /// Waits until all ranks have called this function.
     ///
     /// # Errors
     /// Fails as [`Transport::transfer`] does.

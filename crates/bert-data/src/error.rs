@@ -27,7 +27,8 @@ pub(crate) fn holds_other_data(file: &str) -> Error {
     Error::usage(format!("this output folder holds other data ({file}): choose an empty or new folder"))
 }
 
-/// Returns the error for an output folder with an unfinished build of another command; the differences in words.
+/// Returns the error for an output folder with an unfinished build of another command; `differences` names the options
+/// that differ.
 pub(crate) fn unfinished_build(differences: &str) -> Error {
     Error::usage(format!(
         "this folder holds an unfinished build in which {differences}: repeat that command to finish it, or discard it with \
@@ -35,7 +36,8 @@ pub(crate) fn unfinished_build(differences: &str) -> Error {
     ))
 }
 
-/// Returns the error for an output with a data set other than the requested one; the differences in words.
+/// Returns the error for an output with a data set other than the requested one; `differences` names the options that
+/// differ.
 pub(crate) fn finished_data_set(differences: &str) -> Error {
     Error::usage(format!(
         "this output already holds a finished data set: use `.overwrite` to replace it (parts and engines: remove it first); \
@@ -43,7 +45,7 @@ pub(crate) fn finished_data_set(differences: &str) -> Error {
     ))
 }
 
-/// Returns the error for a column of a shard with a null.
+/// Returns the error for a null in a column of a shard.
 pub(crate) fn null_in(column: &str) -> Error {
     Error::data(format!("column {column} has a null"))
 }

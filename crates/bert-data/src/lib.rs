@@ -64,9 +64,9 @@
 //! - [`Masking`] selects when instances are masked. With `Dynamic` they are masked when they are needed
 //!   ([`RowMasker`]).
 //!
-//! Other entry points: [`write_documents`] writes documents of an iterator as text, `make_vocab` trains a vocabulary, [`dry_run`] estimates the cost of a build, [`verify()`]
-//! checks a data set against its digests, and [`inspect`](fn@inspect) shows it. [`StoredRows`] reads any data set row
-//! by row; [`read_shard`] reads a single shard.
+//! Other entry points: [`write_documents`] writes the documents of an iterator as text, `make_vocab` trains a
+//! vocabulary, [`dry_run`] estimates the cost of a build, [`verify()`] checks a data set against its digests, and
+//! [`inspect`](fn@inspect) shows it. [`StoredRows`] reads any data set row by row; [`read_shard`] reads a single shard.
 //!
 //! Random numbers come from [`bert_random`], files are written by [`bert_storage`], and every function fails with an
 //! [`Error`]. The crate prints nothing. The feature `cli` derives command-line flags from the options; `chinese` adds

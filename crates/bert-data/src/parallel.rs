@@ -63,8 +63,9 @@ impl<'a, W: Send> Workers<'a, W> {
 
     /// Processes items, each with its size, and passes the results to `consume`, one at a time and in the order of the
     /// items; only later results wait for a slow item. The values that `consume` returns go to `on_progress` on the
-    /// calling thread; `None` stops early without an error. `on_progress` gets `None` after every tenth of a second
-    /// without a result. If it panics, `work` may check the flag `stop` and then return any value.
+    /// calling thread; if `consume` returns `None`, the work stops early without an error. `on_progress` gets `None`
+    /// after every tenth of a second without a result. If `on_progress` panics, `work` may check the flag `stop` and
+    /// then return any value.
     ///
     /// # Errors
     /// Returns the first error of the items, of `work` or of `consume`, in the order of the items.

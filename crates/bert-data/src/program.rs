@@ -13,7 +13,7 @@ pub(crate) fn program() -> String {
     }
 }
 
-/// Returns whether [`program`] of any commit of this version returned a text.
+/// Returns whether a text is a result of [`program`] for this version, at any commit.
 pub(crate) fn is_of_this_version(program: &str) -> bool {
     program.strip_prefix(PROGRAM).is_some_and(|rest| rest.is_empty() || rest.starts_with(" ("))
 }

@@ -31,7 +31,7 @@ pub enum FinetuneEvent {
         /// Training loss.
         loss: f64,
     },
-    /// Dev or the held-out part of train was evaluated.
+    /// The model was evaluated on dev or on the held-out part of train.
     Evaluated {
         /// Number of the configuration in a grid, from 1; `None` without a grid.
         cell: Option<usize>,
@@ -50,7 +50,7 @@ pub enum FinetuneEvent {
         seed: u64,
         /// Epochs trained so far.
         epoch: f64,
-        /// The figures.
+        /// The scores.
         scores: MaskedLmScores,
     },
     /// All tasks of a multi-task training were evaluated.
@@ -148,7 +148,8 @@ impl LiveLog {
         Self { file, start: std::time::Instant::now() }
     }
 
-    /// Appends an event that has a loss or scores. After a failed write the log ends: training does not depend on it.
+    /// Appends an event that has a loss or scores. After a failed write, nothing more is written, because training does
+    /// not depend on the log.
     pub(crate) fn add(&mut self, event: &FinetuneEvent) {
         let record = match event {
             &FinetuneEvent::Step { cell, seed, step, steps, loss } => {

@@ -109,7 +109,7 @@ pub(crate) fn with_task(
         }
     };
     let config = &with_length(config, &mut notes)?;
-    // Reported before the examples are read, which may take long or fail.
+    // Report the notes before reading the examples, because reading may take long or fail.
     notes.iter().cloned().for_each(|note| on_event(FinetuneEvent::Warning(note)));
     let cells = grid::cells(config, &TuningDefaults::published(config), None)?;
     // The cells differ only in learning rate, batch size and epochs.

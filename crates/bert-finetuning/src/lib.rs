@@ -13,7 +13,7 @@
 //! predictions.*        the predictions of --predict
 //! ```
 //!
-//! The folders follow an example through a run:
+//! An example passes through the source folders in this order:
 //!
 //! | folder | content |
 //! |---|---|
@@ -26,8 +26,8 @@
 //! | `output/` | writes the predictions, the best model and `report.json` |
 //! | `multitask/` | the same loop with several tasks |
 //!
-//! A step uses [`bert_training::train_step`] as pre-training does. A configuration has one run per seed; flags with several
-//! values make a loop over configurations.
+//! A step uses [`bert_training::train_step`] as pre-training does. A configuration has one run per seed; flags with
+//! several values make a grid of configurations, which are trained one after another.
 
 mod config;
 mod data;

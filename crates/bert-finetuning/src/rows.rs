@@ -14,10 +14,10 @@ use crate::output::report::FinetuneReport;
 /// The value of `data` in the report of a fine-tuning on rows.
 const IN_MEMORY: &str = "(rows in memory)";
 
-/// Fine-tunes a checkpoint on rows in memory, once per seed, like [`finetune`](crate::finetune::finetune) on the files of
-/// `--task table`. Either all rows have a second text, or none. The classes are `config.table.labels`, or the labels of
-/// the training rows if there are none; with `config.table.regression` the labels are scores. With `resume`, continues a
-/// stopped fine-tuning on the same rows.
+/// Fine-tunes a checkpoint on rows in memory, once per seed, like [`finetune`](crate::finetune::finetune) on the files
+/// of `--task table`. Either all rows have a second text, or none. The classes are `config.table.labels`, or the labels
+/// of the training rows if that list is empty; with `config.table.regression` the labels are scores. With `resume`,
+/// continues a stopped fine-tuning on the same rows.
 ///
 /// # Errors
 /// Fails when the configuration names files or a task that is not a table; otherwise as

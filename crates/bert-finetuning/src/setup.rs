@@ -21,7 +21,7 @@ use crate::events::FinetuneEvent;
 /// The inputs of every task.
 #[derive(Clone, Copy)]
 pub(crate) struct Setup<'a> {
-    /// The configuration; in a grid, valid for all cells except learning rate, batch size and epochs.
+    /// The configuration. In a grid, its values hold for all cells, except learning rate, batch size and epochs.
     pub(crate) config: &'a FinetuneConfig,
     /// The checkpoint.
     pub(crate) checkpoint: &'a BaseCheckpoint,
@@ -76,8 +76,8 @@ pub(crate) fn with_length(config: FinetuneConfig, notes: &mut Vec<String>) -> Re
 pub(crate) struct BaseCheckpoint {
     /// The folder of the checkpoint.
     pub(crate) folder: PathBuf,
-    /// The name of the checkpoint in reports and adapters: the folder, or the name of a built-in model or of one of the
-    /// Hub.
+    /// The name of the checkpoint in reports and adapters: the folder, or the name of a built-in model or of a model on
+    /// the Hub.
     pub(crate) name: PathBuf,
     /// The model's configuration.
     pub(crate) model_config: BertConfig,
@@ -102,8 +102,8 @@ impl BaseCheckpoint {
     /// whose defaults are used.
     ///
     /// # Errors
-    /// Fails when one of them cannot be opened, when they do not match, or when the task has pairs of texts and the
-    /// model one segment.
+    /// Fails when one of them cannot be opened, when they do not match, or when the task has pairs of texts but the
+    /// model has only one segment.
     pub(crate) fn open(
         config: &FinetuneConfig,
         saved: Option<&Value>,

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use crate::files::needed_files;
 use crate::name::{Name, is_commit};
 
-/// Folder of this crate, with lists of files of a commit that were downloaded completely.
+/// Folder of this crate in the cache. It lists the files of each commit that was downloaded completely.
 const COMPLETE: &str = ".bert";
 
 /// The folder of a repository in the cache, for a name.
@@ -34,7 +34,7 @@ impl<'a> Cache<'a> {
         self.folder.join("snapshots").join(commit)
     }
 
-    /// Returns the file with the names of the needed files of a commit, which exists once all were downloaded.
+    /// Returns the path of the list of the needed files of a commit. The list exists once all of them were downloaded.
     pub(crate) fn list(&self, commit: &str) -> PathBuf {
         let path = &self.name.path;
         let digest = bert_storage::digest_bytes(path.as_bytes());
@@ -42,8 +42,8 @@ impl<'a> Cache<'a> {
         self.folder.join(COMPLETE).join(format!("{commit}{end}"))
     }
 
-    /// Returns whether all needed files of a commit were downloaded by this crate, and are there. A single file needs no
-    /// list.
+    /// Returns whether all needed files of a commit were downloaded by this crate and still exist. A single file needs
+    /// no list.
     pub(crate) fn is_complete(&self, commit: &str) -> bool {
         let snapshot = self.snapshot(commit);
         let list = fs::read_to_string(self.list(commit));
@@ -51,8 +51,8 @@ impl<'a> Cache<'a> {
             || list.is_ok_and(|files| files.lines().all(|file| snapshot.join(file).is_file()))
     }
 
-    /// Returns whether a commit has what another program may have left: the configuration and weights of a model, or the
-    /// folder of the files of a data set, of which some may be missing.
+    /// Returns whether a commit has files that another program may have downloaded: the configuration and weights of a
+    /// model, or the folder of a data set, in which some files may be missing.
     pub(crate) fn is_usable(&self, commit: &str) -> bool {
         let snapshot = self.snapshot(commit);
         if self.name.is_data {
@@ -68,8 +68,8 @@ impl<'a> Cache<'a> {
     }
 }
 
-/// Returns the name of a path in a commit of a data set in a cache, which is the same on any computer:
-/// `hf://datasets/OWNER/NAME@COMMIT/PATH`. `None` for other paths.
+/// Returns the name of a path in a cache that belongs to a commit of a data set:
+/// `hf://datasets/OWNER/NAME@COMMIT/PATH`, which is the same on any computer. Returns `None` for other paths.
 pub fn name_of_cached(path: &Path) -> Option<String> {
     let (id, rest) = path.to_str()?.rsplit_once("/datasets--")?.1.split_once("/snapshots/")?;
     let (commit, path) = rest.split_once('/').unwrap_or((rest, ""));

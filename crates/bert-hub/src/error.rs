@@ -7,7 +7,7 @@ pub(crate) fn content(is_data: bool) -> Class {
     if is_data { Class::Data } else { Class::Model }
 }
 
-/// An address of the Hub, without its query, that cannot be read, with the reason.
+/// An address of the Hub that cannot be read, without its query, and the reason.
 #[derive(Debug, thiserror::Error)]
 #[error("{url} cannot be read: {reason}")]
 pub(crate) struct Unavailable {

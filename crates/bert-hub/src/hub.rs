@@ -1,4 +1,4 @@
-//! [`Hub`]: returns the place of a model or of files of a data set in the cache, and downloads them first.
+//! [`Hub`]: downloads a model or files of a data set into the cache if necessary, and returns their path there.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -47,9 +47,9 @@ impl Hub {
         Self { settings }
     }
 
-    /// Returns the folder of a model. A name with a commit that is in the cache needs no network. For another one, the Hub
-    /// is asked for the commit, and the files that the cache lacks are downloaded. If the Hub cannot be reached, the version
-    /// in the cache is used, with a note.
+    /// Returns the folder of a model. A name with a commit that is in the cache needs no network. For any other name,
+    /// the Hub is asked for the commit, and the files that the cache lacks are downloaded. If the Hub cannot be
+    /// reached, the version in the cache is used, with a note.
     ///
     /// # Errors
     /// Fails when the model does not exist, may not be read, has no files that can be read, or cannot be downloaded.
@@ -59,8 +59,8 @@ impl Hub {
         Ok(Model { name: ModelName(name.0.at(&commit)), folder })
     }
 
-    /// Returns the path of a file, folder or pattern in the cache, with all its files, as [`Hub::model`]. Files whose names
-    /// begin with a dot are there only if the name has such a part.
+    /// Returns the path of a file, folder or pattern in the cache. Downloads all of its files first, as [`Hub::model`]
+    /// does. Files whose names begin with a dot are there only if the name has such a part.
     ///
     /// # Errors
     /// Fails when the data set or the files do not exist, may not be read, or cannot be downloaded.

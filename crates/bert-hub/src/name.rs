@@ -41,7 +41,7 @@ impl Name {
         self.before_pattern().unwrap_or(&self.path).rsplit_once('/').map_or("", |(folder, _)| folder)
     }
 
-    /// Returns the same at a commit.
+    /// Returns the same name at a commit.
     pub(crate) fn at(&self, commit: &str) -> Self {
         Self { revision: Some(commit.to_string()), ..self.clone() }
     }
@@ -106,7 +106,7 @@ impl DataName {
         text.get(..SCHEME.len()).is_some_and(|start| start.eq_ignore_ascii_case(SCHEME))
     }
 
-    /// Returns whether it has no path, so that all files of the data set are meant, among them its card.
+    /// Returns whether the name has no path, so that it means all files of the data set, including the card.
     pub fn is_whole(&self) -> bool {
         self.0.path.is_empty()
     }

@@ -9,7 +9,7 @@ use crate::error::Error;
 
 /// Address of the Hub.
 const ENDPOINT: &str = "https://huggingface.co";
-/// Limit of the length of the token's file in bytes.
+/// Maximum size in bytes of the file with the token.
 const TOKEN_BYTES: u64 = 4096;
 
 /// The address from which models are downloaded, and the cache that stores them.
@@ -23,7 +23,7 @@ pub struct Settings {
     pub token: Option<String>,
     /// Whether nothing is downloaded.
     pub offline: bool,
-    /// Time that a server may be silent.
+    /// Maximum time that a server may be silent.
     pub timeout: Duration,
 }
 
@@ -119,7 +119,7 @@ fn token_of_file(path: &Path) -> Result<Option<String>, Error> {
     else {
         return Ok(None);
     };
-    // A token that this user may not read is none.
+    // A token that this user may not read is ignored.
     std::fs::read_to_string(path).map_or(Ok(None), |text| checked_token(&text))
 }
 

@@ -65,8 +65,8 @@ impl MaskFiller {
         Ok(Self { model, text, length, config, device })
     }
 
-    /// Returns the `top_k` most probable words at each `[MASK]` of a text or pair. Empty when it has
-    /// no mask within the maximum length.
+    /// Returns the `top_k` most probable words at each `[MASK]` of a text or pair. The list is empty if the text has no
+    /// mask within the maximum length.
     ///
     /// # Errors
     /// Fails when the text is a pair and the model has one segment, or when the device fails.

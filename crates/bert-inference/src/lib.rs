@@ -1,7 +1,7 @@
 //! Applies trained BERT models to texts.
 //!
-//! A thread that owns a model serves other threads. Its texts are in memory; [`Classifier`], [`Answerer`] and [`Tagger`] take
-//! [`Example`](bert_tasks::Example)s in the same way:
+//! In this example, a thread that owns a model serves other threads with texts in memory. [`Classifier`], [`Answerer`]
+//! and [`Tagger`] take [`Example`](bert_tasks::Example)s in the same way:
 //!
 //! ```
 //! use std::sync::mpsc::{Sender, channel};
@@ -55,9 +55,8 @@
 //! read files. Batches are sorted by length within a window, and results keep the order of the input.
 //!
 //! `compute/` opens the device ([`DeviceName`]), `encoding/` tokenizes and pads texts, and `model_dir/` finds and opens
-//! the folders of models: [`resolve_model_folder`] accepts a Hugging
-//! Face folder, a checkpoint, a run, a fine-tuning, or the name of a model of the Hugging Face Hub. The training crates use
-//! these folders too.
+//! the folders of models: [`resolve_model_folder`] accepts a Hugging Face folder, a checkpoint, a run, a fine-tuning,
+//! or the name of a model of the Hugging Face Hub. The training crates use these folders too.
 //!
 //! The library prints nothing and never exits the process: it returns an [`Error`], which provides the exit code for a
 //! program.

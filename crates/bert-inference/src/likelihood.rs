@@ -1,9 +1,9 @@
-//! Scores sentences by their pseudo-log-likelihood (Salazar et al. 2020), and minimal pairs by which of two sentences
-//! scores higher, as in BLiMP (Warstadt et al. 2020).
+//! Scores sentences by their pseudo-log-likelihood (Salazar et al. 2020). Compares the scores of the two sentences of
+//! minimal pairs, as in BLiMP (Warstadt et al. 2020).
 //!
-//! A sentence's score is the sum over its tokens of the log probability of the token when it is masked. The pieces of
-//! the same word to its right are masked too (Kauf and Ivanova 2023): otherwise the later pieces of a rare word give the
-//! earlier ones away, and rare words score too high.
+//! A sentence's score is the sum over its tokens of the log probability of the token when it is masked. The later
+//! pieces of the same word are masked too (Kauf and Ivanova 2023). Otherwise, they would make the earlier pieces of a
+//! rare word predictable, and rare words would score too high.
 
 use bert_model::{Mode, PretrainingInput};
 use bert_tasks::{EncodedPair, Error, Example, Label, Metric, TextSource, Truncation, confidence_interval};
@@ -67,7 +67,7 @@ pub struct PairAccuracy {
     pub pairs: usize,
     /// Share of correct pairs in per cent; guessing gives 50.
     pub accuracy: f64,
-    /// Lower end of its 95 % interval (Wilson), over the pairs.
+    /// Lower end of the 95 % confidence interval (Wilson) of the accuracy, over the pairs.
     pub low: f64,
     /// Upper end of the interval.
     pub high: f64,
@@ -126,7 +126,8 @@ struct MaskedCopy {
 }
 
 impl MaskFiller {
-    /// Returns the pseudo-log-likelihood of sentences, in their order. Adds the sentences that were cut to `truncation`.
+    /// Returns the pseudo-log-likelihood of sentences, in their order. Counts the sentences that were cut in
+    /// `truncation`.
     ///
     /// # Errors
     /// Fails when the device fails.
@@ -160,7 +161,7 @@ impl MaskFiller {
     /// phenomenon is the id of a row, or else `name`.
     ///
     /// # Errors
-    /// Fails when the input is invalid; the error names the line. When the device fails.
+    /// Fails when the input is invalid; the error names the line. Also fails when the device fails.
     pub fn score_pairs(
         &self,
         pairs: &dyn TextSource,
@@ -189,7 +190,7 @@ impl MaskFiller {
         Ok(scored)
     }
 
-    /// Returns a copy of a sentence for each of its tokens.
+    /// Returns a masked copy of a sentence for each of its tokens.
     fn masked_copies(&self, sentence: usize, encoded: &EncodedPair) -> Vec<MaskedCopy> {
         let vocabulary = &self.text().vocabulary;
         let copy = |(position, end): (usize, usize)| {

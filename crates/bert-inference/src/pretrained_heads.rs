@@ -34,7 +34,7 @@ pub struct Pretrained {
 pub struct RequiredHeads {
     /// The heads.
     pub heads: Heads,
-    /// Tells the user how to proceed if one is missing.
+    /// The hint for the user how to proceed if a head is missing.
     pub hint: &'static str,
 }
 
@@ -57,8 +57,8 @@ pub fn load_pretraining(
         Heads::MaskedLm => LoadPolicy::MaskedLm,
         Heads::None => LoadPolicy::FreshHeads,
     };
-    // Checked first, so that a missing head is reported as a head and not tensor by tensor. Without an encoder, all
-    // missing tensors are reported.
+    // The heads are checked first, so that a missing head is reported as a head and not tensor by tensor. Without an
+    // encoder, all missing tensors are reported.
     let has_encoder = tensors.keys().any(|name| name.ends_with("embeddings.word_embeddings.weight"));
     if let Some(head) = missing_head(&tensors, heads).filter(|_| has_encoder) {
         return Err(no_head(head, hint).at(folder));

@@ -1,5 +1,5 @@
-//! Arguments that several operations share: [`Compute`], the implementation and the precision of a call, and the parameter
-//! types of single operations.
+//! Types of arguments: [`Compute`], the implementation and the precision of a call, and the parameter types of single
+//! operations.
 //!
 //! Models and optimizers carry a [`Compute`] and pass it to the operations.
 
@@ -17,13 +17,13 @@ pub enum Kernels {
     Plain,
 }
 
-/// The precision that the factors of matrix products are rounded to.
+/// The precision to which the factors of matrix products are rounded.
 ///
-/// It applies to the fused kernels and to the compositions of burn's operations. Parameters, moments, softmax,
-/// LayerNorm and losses are always in f32: with [`Precision::Bf16`] only the factors of matrix products are rounded to
-/// bf16, forward and backward, and the sums are in f32. The compositions round the product itself to bf16 as well, as
-/// autocast does in other frameworks. The pooler and the classifiers of `bert-model` are burn's own layers with small
-/// products; they stay in f32.
+/// This precision applies to the fused kernels and to the compositions of burn's operations. Parameters, moments,
+/// softmax, LayerNorm and losses are always in f32: with [`Precision::Bf16`] only the factors of matrix products are
+/// rounded to bf16, forward and backward, and the sums are in f32. The compositions round the product itself to bf16 as
+/// well, as autocast does in other frameworks. The pooler and the classifiers of `bert-model` are burn's own layers
+/// with small products; they stay in f32.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Precision {
     /// 24 bits of significand.
@@ -34,12 +34,12 @@ pub enum Precision {
 }
 
 /// The kernels and the precision with which operations compute. Two models in one process may use different values; a
-/// backward pass uses its forward pass's.
+/// backward pass uses the values of its forward pass.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Compute {
     /// The implementation that runs.
     pub kernels: Kernels,
-    /// The precision that the factors of matrix products are rounded to.
+    /// The precision to which the factors of matrix products are rounded.
     pub precision: Precision,
 }
 
@@ -53,7 +53,7 @@ pub struct AdamW {
     pub beta1: f64,
     /// Decay of the second moment.
     pub beta2: f64,
-    /// Added to the square root of the second moment.
+    /// The constant that is added to the square root of the second moment.
     pub epsilon: f64,
     /// Weight decay of this parameter; 0 for none.
     pub weight_decay: f64,
@@ -125,7 +125,7 @@ pub struct AttentionOutput {
     pub probabilities: Tensor<4>,
 }
 
-/// The settings of an attention.
+/// The settings of an attention operation.
 #[derive(Clone, Copy, Debug)]
 pub struct AttentionSettings {
     /// Number of heads.

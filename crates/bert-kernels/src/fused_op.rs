@@ -2,7 +2,7 @@
 //!
 //! An operation implements [`Fused`] once, for N inputs, with its own backward pass; [`apply`] runs it and decides
 //! whether to record a graph. burn's `#[backend_extension]` dispatches on the run-time backend in the same way, but
-//! panics on backends without an implementation, where these operations fall back to burn's own.
+//! panics on backends without an implementation; there, these operations use burn's own operations instead.
 
 use std::fmt::Debug;
 
@@ -139,8 +139,8 @@ pub(crate) trait Fused<const N: usize, B: BackendTypes = Flex>: Debug + Send + '
     ) -> [Option<FloatTensor<B>>; N];
 
     /// Computes [`Fused::backward`] for an operation with [`Fused::ACCUMULATES`]: `existing` is the first input's
-    /// gradient from other operations, and is returned with this operation's share added. So a table that is used twice
-    /// needs memory for one gradient instead of three (two gradients and their sum).
+    /// gradient from other operations; this operation's share is added to it and the sum is returned. Thus, a table
+    /// that is used twice needs memory for one gradient instead of three: two gradients and their sum.
     fn backward_accumulate(
         self,
         saved: Self::Saved,

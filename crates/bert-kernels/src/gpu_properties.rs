@@ -5,7 +5,7 @@ use burn::tensor::Device;
 /// Properties of a GPU.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GpuProperties {
-    /// The name that it gives itself.
+    /// The name that the driver reports.
     pub name: String,
     /// The target that kernels are compiled for.
     pub target: String,
@@ -17,7 +17,7 @@ pub struct GpuProperties {
     pub multiprocessors: Option<u32>,
 }
 
-/// Returns the properties of a GPU; `None` for any other device, and without a feature for GPUs.
+/// Returns the properties of a GPU; `None` for any other device, and in builds without a feature for GPUs.
 pub fn gpu_properties(device: &Device) -> Option<GpuProperties> {
     #[cfg(feature = "cubecl")]
     {

@@ -1,4 +1,4 @@
-//! A hook into the compositions of burn's operations, for tests of whatever should notice wrong results of a device.
+//! A hook into the compositions of burn's operations, for tests of code that should detect wrong results of a device.
 
 use std::cell::Cell;
 
@@ -30,7 +30,7 @@ pub(crate) fn has_tanh_derivative() -> bool {
     ACTIVE.get().is_some_and(|hook| hook.tanh_derivative)
 }
 
-/// Returns a product as the hook changes it.
+/// Returns a product, replaced by the hook if there is one.
 ///
 /// # Shapes
 /// - product and output: `[.., columns]`

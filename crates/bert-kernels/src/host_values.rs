@@ -28,8 +28,8 @@ pub fn read(x: &Tensor<1>, range: Range<usize>, values: &mut [f32]) {
     values.copy_from_slice(part.as_slice().expect("converted to f32"));
 }
 
-/// Returns a tensor without autodiff whose elements from `start` on are replaced by `values`; on `Flex` in place, unless
-/// the tensor's memory is shared.
+/// Returns a tensor without autodiff whose elements from `start` on are replaced by `values`. On `Flex`, writes in
+/// place, unless the tensor's memory is shared.
 ///
 /// # Shapes
 ///

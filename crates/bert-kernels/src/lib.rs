@@ -1,8 +1,8 @@
 //! Fused operations of BERT training on [burn] tensors, with hand-written backward passes.
 //!
 //! An operation is a function from burn tensors to burn tensors, and autodiff tracks its result like any other
-//! operation. Each one has two forms: a fused kernel for the CPU, and the same equation composed of burn's own
-//! operations (`plain`), which is slower and short enough to be compared with the paper. The first argument, a
+//! operation. Each operation has two forms: a fused kernel for the CPU, and a composition of burn's own operations for
+//! the same equation (`plain`), which is slower and short enough to be compared with the paper. The first argument, a
 //! [`Compute`] value, selects the form.
 //!
 //! ```
@@ -23,8 +23,9 @@
 //!
 //! # Tour
 //!
-//! - [`Compute`] has two fields: [`Kernels`] chooses between the fused kernel and the composition, [`Precision`] is the
-//!   precision that matrix products round their factors to. Models carry it, so two models in one process may differ.
+//! - [`Compute`] has two fields: [`Kernels`] chooses between the fused kernel and the composition, and [`Precision`] is
+//!   the precision to which matrix products round their factors. Each model has its own [`Compute`], so two models in
+//!   one process may differ.
 //! - [`Dropout`] identifies a mask by its key. Operations with dropout take an `Option<Dropout>`; `None` disables it.
 //!
 //! Each operation has a module, which opens with its equation. In the order of a forward pass:
@@ -44,29 +45,29 @@
 //! | [`ordered_sum`] | the sum of a tensor, in an order that depends on its length only |
 //! | [`adamw`] | the global norm and AdamW, in place |
 //!
-//! The folders of the source, each built on those before it:
+//! The table lists the folders of the source. Each folder uses only folders above it:
 //!
 //! | folder | contents |
 //! |---|---|
 //! | `cpu` | scalar functions ([`math`]), buffers, blocks of rows, dropout masks |
 //! | `matmul` | matrix products in f32 and bf16, packed weights, properties of the [`processor`] |
-//! | `fused_op` | the way from a burn tensor to a fused kernel and back, with autodiff |
+//! | `fused_op` | conversion from burn tensors to the arguments of fused kernels and back, with autodiff |
 //! | [`host_values`] | copies between the host and parts of a tensor |
 //! | `gpu` | kernels in CubeCL |
 //! | `ops` | the operations |
 //!
-//! `arguments` has the types of arguments that several of them share.
+//! `arguments` has the types of arguments.
 //!
 //! # When a fused kernel runs
 //!
 //! The fused kernel runs when [`Compute::kernels`] is [`Kernels::Fused`] and every tensor is an f32 tensor of burn's
 //! `Flex` backend, with or without autodiff but without gradient checkpointing. [`adamw::update`] and
 //! [`masked_lm_eval`] have no fused backward pass and need tensors without autodiff. [`Precision::Bf16`] needs the
-//! AVX-512 BF16 instructions ([`has_bf16_instructions`]). Everywhere else the composition of burn's operations runs,
-//! and its results agree.
+//! AVX-512 BF16 instructions ([`has_bf16_instructions`]). In all other cases, the composition of burn's operations
+//! runs; its results agree with the kernel's.
 //!
 //! With the feature `cubecl` GELU, dropout, LayerNorm, rows of tables, the softmax of attention, sums of squares and
-//! AdamW have kernels for GPUs as well. They are tested on a software Vulkan.
+//! AdamW have kernels for GPUs as well. Their tests run on a software implementation of Vulkan.
 //!
 //! # Promises
 //!
@@ -75,8 +76,8 @@
 //!   property: sums over whole tensors use [`ordered_sum`], and burn-flex splits no other reduction.
 //! - **The vector width matters to matrix products only.** Elementwise arithmetic is written with explicit fused
 //!   multiply-adds and explicit lanes in every sum, 32 in f32. The matrix products of the `gemm` crate do depend on the
-//!   vector width, and on the size of the L1 cache ([`processor`]). Products in bf16 depend on whether there are AMX
-//!   tiles, which round the sum of 32 terms, while AVX-512 BF16 rounds the sum of two.
+//!   vector width, and on the size of the L1 cache ([`processor`]). Products in bf16 depend on whether the processor
+//!   has AMX tiles, which add 32 terms to a sum at a time, while AVX-512 BF16 adds two.
 //! - **Bits have a version.** A change that gives different bits for the same input raises [`VERSION`].
 
 mod arguments;
@@ -114,6 +115,6 @@ pub use ops::dropout;
 pub use ops::{dense, masked_lm_eval, ordered_sum};
 
 /// The version of the arithmetic of these kernels and of the model. A change that gives different bits for the same
-/// input has to raise it: runs record it, and a run that is resumed with a different version prints a warning that its
-/// bits may differ.
+/// input must increase the version. Runs record the version, and a run that is resumed with a different version prints
+/// a warning that its bits may differ.
 pub const VERSION: u32 = 7;

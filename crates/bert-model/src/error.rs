@@ -8,7 +8,7 @@ use std::path::Path;
 
 pub use bert_storage::{Class, Error};
 
-/// Returns the error for a folder that lacks a file of every checkpoint.
+/// Returns the error for a folder that lacks a file which every checkpoint has.
 pub fn missing_file(folder: &Path, file: &str) -> Error {
     let weights = if file == "model.safetensors" { ", nor weights of PyTorch or TensorFlow" } else { "" };
     let advice = "give a folder that `save_pretrained` or a run wrote";
@@ -42,7 +42,7 @@ pub(crate) fn unsupported_weights(format: &str, reason: impl Display) -> Error {
     Error::model(format!("this {format} file is not supported: {reason}"))
 }
 
-/// Returns the error for two names in a file for one parameter.
+/// Returns the error for a file in which two names refer to one parameter.
 pub(crate) fn tensor_twice(name: &str) -> Error {
     Error::model(format!(
         "tensor `{name}` occurs twice, under its current and its old name; remove one of them"

@@ -71,7 +71,7 @@
 //!    selects the accepted differences between a checkpoint and a model, [`LoadReport`] lists the differences.
 //! 6. [`AdapterConfig`] adds an adapter or LoRA to a model whose encoder stays frozen.
 //!
-//! The folders, in the order of the data. Each one imports only folders above it:
+//! The table lists the folders. Each folder imports only folders above it:
 //!
 //! | folder | contents |
 //! |---|---|
@@ -90,9 +90,11 @@
 //!   `run_pretraining.py`); the reference for names and files is `transformers`. `tests/golden` holds the numbers
 //!   that the tests compare with.
 //! - **No hidden random state.** Initial values are a pure function of the seed, the parameter's name and the
-//!   [`Initialization`], dropout masks of the seed and the place in the network.
+//!   [`Initialization`]. Dropout masks are a pure function of the seed, the place in the network, and the token's
+//!   position in the global batch.
 //! - **Unsupported input is rejected.** A configuration of another model, mismatched weights and pickles of anything
-//!   but tensors are errors that name the file, the key or the tensor. Wrong tensor shapes in a forward pass are programmer errors and panic.
+//!   but tensors are errors that name the file, the key or the tensor. Wrong tensor shapes in a forward pass are
+//!   programmer errors and panic.
 
 mod adapters;
 mod checkpoint;

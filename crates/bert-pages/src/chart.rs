@@ -51,7 +51,8 @@ pub struct StepScale {
     pub sequences: f64,
     /// Tokens in a step; 0 if unknown.
     pub tokens: f64,
-    /// Steps, ascending, and the hours from the start of the run to each; between them the time is linear.
+    /// Steps, ascending, and the hours from the start of the run to each; between two steps, the time is interpolated
+    /// linearly.
     pub hours: Vec<(f64, f64)>,
 }
 
@@ -115,9 +116,9 @@ pub fn chart_data(x: &str, y: &str, curves: &[Curve], levels: &[(&str, f64)]) ->
     json!({ "x": x, "y": y, "curves": curves, "levels": levels })
 }
 
-/// Returns the place and the data of a chart: curves over the axes `x` and `y`, and reference levels as dashed horizontal
-/// lines. The y axis has the range of the curves, pale ones excepted; levels outside it are named at the edge. Returns a
-/// note if there is nothing to draw. A reader without JavaScript sees the name of the axis and a note.
+/// Returns the element and the data of a chart: curves over the axes `x` and `y`, and reference levels as dashed
+/// horizontal lines. The y axis has the range of the curves, pale ones excepted; levels outside it are named at the
+/// edge. Returns a note if there is nothing to draw. A reader without JavaScript sees the name of the axis and a note.
 #[must_use]
 pub fn chart(x: &str, y: &str, curves: &[Curve], levels: &[(&str, f64)]) -> Markup {
     if curves.iter().all(|curve| curve.points.is_empty()) {

@@ -31,7 +31,7 @@ pub const CHART_SCRIPT: &str = include_str!("chart.js");
 /// Renders a whole page with a script.
 ///
 /// Without JavaScript the page shows `body` alone. The Content-Security-Policy admits this script and images in the
-/// page, and no other connection than to the page's own server, if the script connects.
+/// page. If the script connects, the policy also admits connections to the page's own server.
 ///
 /// # Panics
 /// Panics if the code contains `</script`.
@@ -78,7 +78,7 @@ pub fn packed(bytes: &[u8]) -> String {
 /// - values: `[rows * columns]`, row by row
 ///
 /// # Panics
-/// Panics if the number of values is not `rows * columns`, or one of them is zero.
+/// Panics if the number of values is not `rows * columns`, or if the number of rows or columns is zero.
 #[must_use]
 pub fn heat_map(values: &[u8], columns: usize, rgb: [u8; 3], description: &str) -> Markup {
     let rows = values.len() / columns;

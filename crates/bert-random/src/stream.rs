@@ -71,9 +71,9 @@ impl Stream {
         Self(ChaCha8Rng::from_seed(*hasher.finalize().as_bytes()))
     }
 
-    /// Returns stream `number` of this address's 2^64. They are as independent as streams of different addresses, and
-    /// much cheaper than a new address, because only ChaCha's nonce differs. Branch before drawing; draws from the
-    /// address itself are branch 0.
+    /// Returns stream `number` of the 2^64 streams of this address. These streams are as independent as streams of
+    /// different addresses, and much cheaper to create, because only ChaCha's nonce differs. Branch before drawing;
+    /// draws from the address itself are branch 0.
     #[must_use]
     pub fn branch(&self, number: u64) -> Self {
         let mut branch = self.0.clone();

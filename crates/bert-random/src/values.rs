@@ -19,7 +19,7 @@ pub fn normal_within(name: &str, len: usize, std: f64, limit: f64, seed: u64) ->
     draw(name, len, seed, |rng, values| {
         let mut filled = 0;
         while filled < values.len() {
-            // Box-Muller. (0, 1], so that the logarithm is finite.
+            // The Box-Muller transform. `u` is in (0, 1], so that its logarithm is finite.
             let u = (f64::from(rng.next_u32()) + 1.0) / 4_294_967_296.0;
             let v = f64::from(rng.next_u32()) / 4_294_967_296.0;
             let radius = (-2.0 * u.ln()).sqrt();

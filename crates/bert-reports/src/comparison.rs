@@ -1,7 +1,7 @@
 //! Renders a page that compares runs, or fine-tunings: results, the settings that differ, and curves over each other.
 //!
 //! Losses per token of models with different vocabularies are not drawn over each other, because their tokens differ.
-//! Nats per character of the same held-out text are.
+//! Curves of nats per character of the same held-out text are.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -28,7 +28,7 @@ const POINTS: usize = 400;
 /// Returns the page that compares the runs and fine-tunings in `folders`.
 ///
 /// # Errors
-/// Fails when a folder is neither, or when its files cannot be read.
+/// Fails when a folder is neither a run nor a fine-tuning, or when its files cannot be read.
 pub fn comparison_page(folders: &[&Path]) -> Result<Report, Error> {
     let mut runs = Vec::new();
     let mut tunings = Vec::new();
@@ -192,7 +192,7 @@ fn short(text: &str) -> String {
     if is_digest { format!("{}...", &text[..10]) } else { text.to_string() }
 }
 
-/// Renders the settings whose values are not the same everywhere.
+/// Renders the settings whose values are not the same in all runs.
 fn settings_table(runs: &[Settings]) -> Markup {
     let names: BTreeSet<&String> = runs.iter().flat_map(|(_, settings)| settings.keys()).collect();
     let value = |settings: &BTreeMap<String, String>, name: &str| settings.get(name).cloned();

@@ -17,7 +17,7 @@ const WORDS: usize = 3;
 
 /// A sentence with a hidden word.
 struct Hidden {
-    /// Whether it is at the start of a segment, where it may be cut.
+    /// Whether the sentence is at the start of a segment, where it may be cut.
     is_first: bool,
     before: String,
     word: String,

@@ -315,7 +315,7 @@ fn score_axis(primary: Metric, is_held_out: bool) -> String {
     format!("{} on {}", primary.heading(), if is_held_out { "held-out training examples" } else { "dev" })
 }
 
-/// Returns a curve per run of a value of its epochs, where it is known.
+/// Returns one curve per run: a value over the epochs for which it is known.
 fn curves(runs: &[RunReport], value: impl Fn(&EpochReport) -> Option<f64>) -> Vec<Curve> {
     let curve = |(run, number): (&RunReport, usize)| {
         let points = run.history.iter().filter_map(|epoch| Some((epoch.epoch, value(epoch)?))).collect();

@@ -1,8 +1,8 @@
 //! Suggests the change that would help a finished run most: more text, a larger model or more steps.
 //!
 //! The rule is based on the results of runs in `docs/results.md`: English Wikipedia, 8,000 word pieces, sequences of
-//! 128 tokens, each at the end of its own schedule. They say nothing about other languages, models and lengths, so a run gets
-//! advice from them only if its model and length are the measured ones and its loss is near the measured curve.
+//! 128 tokens, each at the end of its own schedule. These results do not apply to other languages, models and lengths.
+//! So a run gets advice only if it has the measured model and length and its loss is near the measured curve.
 
 use bert_model::{BertConfig, Preset};
 
@@ -26,8 +26,8 @@ const NEAR: f64 = 0.15;
 /// Sequence length of the measured runs.
 const LENGTH: u64 = 128;
 
-/// Returns the measured curve of a run that is comparable with it: the same shape and sequence length, a number of masked tokens
-/// at most twice beyond the measured ones, and a similar loss.
+/// Returns the measured curve with which a run can be compared. The run must have the same shape and sequence length, a
+/// number of masked tokens within the measured range or at most a factor of two outside it, and a similar loss.
 fn measured(run: &RunRecord, seen: f64, loss: f64) -> Option<Ends> {
     let model = &run.identity.model;
     let curves = [(Preset::Tiny, TINY), (Preset::Mini, MINI)];
@@ -77,7 +77,8 @@ pub(super) fn next_suggestion(run: &RunRecord) -> Option<String> {
     ))
 }
 
-/// Returns the loss at the end of a schedule, interpolated and extrapolated linearly in the logarithm.
+/// Returns the loss at the end of a schedule, interpolated and extrapolated linearly in the logarithm of the number of
+/// masked tokens.
 fn at(ends: Ends, seen: f64) -> f64 {
     let after = ends.partition_point(|(measured, _)| *measured < seen).clamp(1, ends.len() - 1);
     let ((x0, y0), (x1, y1)) = (ends[after - 1], ends[after]);

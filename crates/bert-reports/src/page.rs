@@ -17,8 +17,8 @@ pub struct Report {
     pub findings: Vec<Finding>,
 }
 
-/// Renders the first finding as the result of the page, and returns the others: a warning before a good result, and a note
-/// last.
+/// Renders the most important finding as the result of the page, and returns it with the other findings. Warnings are
+/// most important, then good results, then notes.
 pub(crate) fn split_verdict(findings: &[Finding]) -> (Markup, Vec<Finding>) {
     let rank = |finding: &&Finding| match finding.severity {
         Severity::Warning => 0,

@@ -1,6 +1,7 @@
 //! Reads the files of a pre-training run for its page, and the data folders that it names, if they still exist.
 //!
-//! The result is a [`RunRecord`]. To continue a run, `run_folder.rs` and `checkpoint.rs` are used instead.
+//! The result is a [`RunRecord`]. A run that continues is read by `run_folder.rs` of the crate `bert-training` and the
+//! module `checkpoint` of `bert-inference` instead.
 
 use std::path::{Path, PathBuf};
 
@@ -25,7 +26,7 @@ pub(crate) struct RunRecord {
     pub(crate) evaluations: Vec<EvaluationRecord>,
     pub(crate) config: RunPaths,
     pub(crate) identity: RunIdentity,
-    /// The text that data sets share which should be disjoint.
+    /// The text that is shared by data sets that should be disjoint.
     pub(crate) shared_text: Vec<SharedText>,
     /// All of `run.json`, to show it.
     pub(crate) settings: Value,
@@ -146,7 +147,8 @@ impl RunRecord {
         StepScale { sequences, tokens, hours }
     }
 
-    /// Returns the seconds of all steps from number `first`, and the seconds of these spent waiting for data.
+    /// Returns the seconds of all steps from number `first`, and the part of these seconds that was spent waiting for
+    /// data.
     pub(crate) fn seconds(&self, first: u64) -> (f64, f64) {
         let steps = self.timing.iter().filter(|step| step.step >= first);
         steps.fold((0.0, 0.0), |(all, waiting), t| (all + t.seconds, waiting + t.waiting))

@@ -111,8 +111,7 @@ impl Error {
         Self::new(Class::Model, text)
     }
 
-    /// Returns the error for the value of a setting; the setting by its name in the configuration, such as
-    /// `batch_size`.
+    /// Returns the error for the value of a setting. `setting` is its name in the configuration, such as `batch_size`.
     pub fn option(setting: &'static str, text: impl Into<Cow<'static, str>>) -> Self {
         debug_assert!(!setting.contains('-'), "{setting}: the name in the configuration");
         let mut error = Self::usage(text);
@@ -120,8 +119,8 @@ impl Error {
         error
     }
 
-    /// Returns a function that converts a system error, and returns the error that it carries, if it carries one. The
-    /// operation is a verb: "open", "read", "write", "rename".
+    /// Returns a function that converts a system error. If the system error carries an error of this crate, the
+    /// function returns that error. The operation is a verb: "open", "read", "write", "rename".
     pub fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self + use<> {
         let text = format!("cannot {action} {}", shown(path));
         move |cause| {

@@ -45,7 +45,7 @@ enum Target {
     Socket(PathBuf),
 }
 
-/// Most links that lead from one to another, as in Linux.
+/// Maximum number of links that lead from one to another, as in Linux.
 const MAX_LINKS: usize = 40;
 
 impl OutputFile {
@@ -112,7 +112,7 @@ impl OutputWriter<'_> {
     ///
     /// # Errors
     /// Fails when another program has created a file of this name in the meantime and it may not be replaced, or when
-    /// the output cannot be written; the class of the first is [`Class::Exists`].
+    /// the output cannot be written; the class of the first error is [`Class::Exists`].
     pub fn commit(self) -> Result<()> {
         let Self { output, destination } = self;
         match destination {

@@ -49,7 +49,7 @@ impl ResultCache {
     /// Returns the result under a key.
     ///
     /// # Errors
-    /// Fails when the file exists and cannot be read; one that may not be read counts as absent.
+    /// Fails when the file exists and cannot be read; a file without read permission counts as absent.
     pub fn load(&self, key: &str) -> Result<CachedResult> {
         let path = self.path(key);
         let mut bytes = match fs::read(&path) {

@@ -159,8 +159,8 @@ pub fn free_space(path: &Path) -> Option<u64> {
 /// Error that some file systems return for an fsync of a folder that is open for reading.
 const BAD_DESCRIPTOR: i32 = 9;
 
-/// Returns whether the file system does not support fsync, such as some FUSE and SMB mounts for folders. A program
-/// cannot do more, and no data was lost. PostgreSQL ignores the same errors for folders.
+/// Returns whether an error means that the file system does not support fsync; some FUSE and SMB mounts do not support
+/// it for folders. A program cannot do more, and no data was lost. PostgreSQL ignores the same errors for folders.
 fn has_no_fsync(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::InvalidInput | ErrorKind::Unsupported)
 }
@@ -187,7 +187,7 @@ fn share_like_its_folder(_: &File, _: &Path) {}
 /// Returns whether a path exists. Links are followed.
 ///
 /// # Errors
-/// Fails when the system returns another error than "not found", such as a missing permission or a loop of links.
+/// Fails when the system returns an error other than "not found", such as a missing permission or a loop of links.
 pub fn exists(path: &Path) -> Result<bool> {
     exists_on(&Disk, path)
 }

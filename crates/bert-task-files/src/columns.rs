@@ -12,7 +12,8 @@ const DEFAULT_COLUMNS: [[&str; 2]; 2] = [["text", "text_b"], ["question", "conte
 /// Columns of a table, or keys of JSON Lines, to read.
 #[derive(Clone, Debug, Default)]
 pub struct TextColumns {
-    /// The text column and optionally the second one. If empty, uses the fine-tuning's names, else the usual ones.
+    /// The text column and optionally the second one. If empty, the names of the fine-tuning are used if the table has
+    /// them, else the usual names.
     pub texts: Vec<String>,
     /// A column whose values are copied to the output.
     pub id: Option<String>,
@@ -73,7 +74,7 @@ impl<'a> ColumnNames<'a> {
     /// Returns the positions of the text columns in a tab-separated file if its first line is a header; `None` if each line
     /// consists of one or two texts. The number of columns says nothing about their meaning.
     pub(crate) fn tsv_positions(&self, first: &[String]) -> Result<Option<ColumnPositions>, Error> {
-        // The search for the column then names the one in different capitals.
+        // Ignore case here: the error of `positions` then names the column that differs in case.
         let has = |name: &str| first.iter().any(|field| field.eq_ignore_ascii_case(name));
         let has_trained = self.trained_columns().is_some_and(|columns| has(columns.text_a));
         let has_default = first.len() > 1 && DEFAULT_COLUMNS.into_iter().any(|[a, _]| has(a));

@@ -12,8 +12,8 @@ use bert_tasks::{Error, Sentence, is_entity_tag};
 
 use crate::lines::{ExampleFile, LabelUse, for_each_line, is_missing};
 
-/// Reads the sentences of a file. If labels are ignored, a line may be a single word. A sentence with a word that has no tag
-/// is an error, or left out.
+/// Reads the sentences of a file. If labels are ignored, a line may be a single word. `labels` decides whether a
+/// sentence with an untagged word is an error or is left out.
 ///
 /// # Errors
 /// Fails when the file cannot be read or has no examples, when a word has no tag, when a line has a different number of
@@ -102,7 +102,7 @@ fn column_count(path: &Path) -> Result<usize, Error> {
         }
         Ok(())
     })?;
-    // If every line begins with a hash, hashes are words.
+    // If every line begins with a hash, the hashes are words, and a line has two columns.
     Ok(width.unwrap_or(2))
 }
 

@@ -15,7 +15,7 @@ pub(super) struct RowReader<'a> {
     task: &'a Task,
     labels: LabelUse,
     layout: Option<&'static Layout>,
-    /// Set by line 1.
+    /// The columns found in line 1.
     positions: Option<ColumnIndices>,
     rows: usize,
     /// Rows left out so far, because they have no label.
@@ -84,7 +84,7 @@ impl<'a> RowReader<'a> {
     fn minbert_line(&mut self, text: &str) -> Result<Option<Example>, Error> {
         let (label, text) =
             text.split_once(" ||| ").ok_or_else(|| Error::data("expected \"LABEL ||| TEXT\""))?;
-        // Checked even if it is ignored: a test file's blanked label must still be a valid label.
+        // Check the label even if it is ignored: a blanked label in a test file must still be a valid label.
         let Some(label) = self.label(label.trim())? else { return Ok(None) };
         Ok(Some(Example {
             index: self.rows.to_string(),

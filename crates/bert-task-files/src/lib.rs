@@ -9,7 +9,7 @@
 //! | SQuAD: JSON | [`read_questions`] | `squad.rs` |
 //! | CoNLL: one word a line | [`read_sentences`] | `conll.rs` |
 //!
-//! `lines.rs` opens untrusted files for all of them. [`bert_text::TableReader`] splits them into lines and rows.
+//! `lines.rs` opens untrusted files of all formats. [`bert_text::TableReader`] splits files into lines and rows.
 //!
 //! Texts are kept exactly as in the file, including the trailing spaces in SST-2; tokenizers drop those.
 
@@ -49,7 +49,7 @@ use bert_storage::exists;
 ///
 /// # Errors
 /// Fails when the task does not have the split, when `dir` is a file, when the file of the split does not exist, or
-/// when the system cannot tell.
+/// when the system cannot tell whether it exists.
 pub fn find_split(task: &Task, dir: &Path, split: Split) -> Result<SplitFile, Error> {
     let spec = task.spec();
     if matches!(task, Task::Table(_)) && matches!(split, Split::Train | Split::Dev | Split::Test) {

@@ -114,7 +114,7 @@ pub struct ExampleFile<T> {
     pub examples: Vec<T>,
     /// Number of examples that were left out, because they have no label.
     pub without_label: usize,
-    /// Number of questions that were left out, because an answer is not at its start.
+    /// Number of questions that were left out, because the text of an answer is not at its stated position.
     pub misplaced: usize,
 }
 
@@ -150,12 +150,12 @@ const MISSING: [&str; 20] = [
     "NA", "NULL", "NaN", "NaT", "None", "n/a", "nan", "null", "Null",
 ];
 
-/// Returns whether a label, class or tag marks an example without one.
+/// Returns whether the text of a label, class or tag is a mark for a missing one.
 pub(crate) fn is_missing(label: &str) -> bool {
     label.is_empty() || MISSING.contains(&label)
 }
 
-/// Returns whether the text in place of a class marks an example without one. The library `datasets` writes -1.
+/// Returns whether the text in place of a class is a mark for a missing class. The library `datasets` writes -1.
 pub(crate) fn is_missing_class(label: &str) -> bool {
     is_missing(label) || label.parse() == Ok(-1.0)
 }

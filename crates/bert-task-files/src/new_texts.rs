@@ -184,7 +184,8 @@ impl<'a> Rows<'a> {
     }
 }
 
-/// Returns the text of a line of minBERT's `LABEL ||| TEXT` for a model of such a task; other lines are texts.
+/// Returns the text of a line `LABEL ||| TEXT` if the model was trained on a task in minBERT's format; returns other
+/// lines unchanged.
 fn without_label<'a>(trained_task: Option<&Task>, line: &'a str) -> &'a str {
     let Some(task) = trained_task.filter(|task| !task.spec().predicts_in_rows()) else { return line };
     match line.split_once(" ||| ") {

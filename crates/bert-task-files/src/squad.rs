@@ -43,7 +43,7 @@ struct RawQuestion {
 #[derive(Deserialize)]
 struct RawAnswer {
     text: String,
-    /// Counted in characters, as in Python.
+    /// Position of the answer, counted in characters as in Python.
     answer_start: usize,
 }
 
@@ -61,7 +61,8 @@ fn text_or_number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, 
 pub struct QuestionRules {
     /// The use of the answers.
     pub labels: LabelUse,
-    /// Whether questions with an answer that is not at its start are left out. Otherwise they are errors.
+    /// Whether a question is left out if the text of an answer is not at `answer_start`. Otherwise such a question is
+    /// an error.
     pub skip_misplaced: bool,
 }
 
@@ -69,7 +70,8 @@ pub struct QuestionRules {
 ///
 /// # Errors
 /// Fails when the file cannot be read, when it has a different form or no examples, when two questions have the same
-/// id, or when an answer is missing or not at its start; an error in the form names the line.
+/// id, when an answer is missing, or when the text of an answer is not at `answer_start`; an error in the form names
+/// the line.
 pub fn read_questions(path: &Path, rules: QuestionRules) -> Result<ExampleFile<Question>, Error> {
     let mut bytes = Vec::new();
     let result = open_file(path)?.read_to_end(&mut bytes);

@@ -12,7 +12,7 @@
 //! | `decode/` | model outputs -> answers, entities, prediction files | `decode`, [`write_predictions`] |
 //! | `score/` | predictions and labels -> scores | [`score()`], [`constant_baseline`], [`squad_metrics`] |
 //! | `statistics/` | scores over seeds -> intervals and tests | `statistics` |
-//! | `error.rs` | errors in names and files | [`Error`] |
+//! | `task/error.rs` | errors in names and files | [`Error`] |
 //!
 //! ```
 //! use bert_tasks::{Label, Metric, Task, score};

@@ -22,7 +22,7 @@ pub struct HubRequest {
     pub path: String,
     /// Headers with names in lower case.
     pub headers: BTreeMap<String, String>,
-    /// Whether it came to the second address, to which the Hub redirects requests for large files.
+    /// Whether the request came to the second address, to which the Hub redirects requests for large files.
     pub is_storage: bool,
 }
 
@@ -37,7 +37,7 @@ pub struct HubReply {
     pub body: Vec<u8>,
     /// Number of bytes of the body that are sent before the connection is closed.
     pub sent: usize,
-    /// Whether the connection stays open after that.
+    /// Whether the connection stays open after these bytes.
     pub stalls: bool,
 }
 
@@ -65,15 +65,15 @@ impl HubReply {
     }
 }
 
-/// Returns an answer in place of the usual one, from the request, the usual answer, and the number of earlier requests with
-/// the same method and path.
+/// A function that returns an answer in place of the usual one. Its arguments are the request, the usual answer, and
+/// the number of earlier requests with the same method and path.
 type Rule = dyn Fn(&HubRequest, &HubReply, usize) -> Option<HubReply> + Send + Sync;
 
-/// Number of files and folders of a page.
+/// Number of files and folders on a page of a listing.
 const PAGE: usize = 2;
 
 struct State {
-    /// The name, after `datasets/` for a data set.
+    /// The name of the repository, which begins with `datasets/` for a data set.
     id: String,
     files: BTreeMap<String, Vec<u8>>,
     storage: SocketAddr,
@@ -224,12 +224,12 @@ impl State {
                 .with("location", format!("http://{}/{name}?signature=secret", self.storage)),
             Some((name, _)) => HubReply::new(307, "").with("location", format!("/cached/{name}")),
             None if name.is_some() => HubReply::new(404, "{}").with("x-error-code", "EntryNotFound"),
-            // The Hub does not tell strangers which private models exist.
+            // Without a valid token, the Hub does not reveal which private models exist.
             None => HubReply::new(401, "{}").with("x-error-code", "RepoNotFound"),
         }
     }
 
-    /// Returns a page of the files and folders in a folder, or of those below it.
+    /// Returns a page of the files and folders in a folder, or of all files and folders below it.
     fn page(&self, request: &HubRequest, folder: &str) -> HubReply {
         let query = |name: &str| request.path.split(['?', '&']).find_map(|part| part.strip_prefix(name));
         let is_deep = query("recursive=") == Some("true");
@@ -263,7 +263,7 @@ impl State {
             return reply;
         }
         let path = request.path.split("&cursor").next().unwrap_or_default();
-        // The Hub's own address, also behind a mirror.
+        // The Hub links to its own address, even behind a mirror.
         let next = format!("<https://huggingface.co{path}&cursor={}>; rel=\"next\"", from + PAGE);
         reply.with("link", next)
     }

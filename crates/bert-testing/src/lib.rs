@@ -1,5 +1,5 @@
-//! Disks, process groups and a model hub that fail on purpose, for the tests of the other crates, which have it as a
-//! development dependency.
+//! Disks, process groups and a model hub that fail on purpose, for the tests of the other crates, which have this crate
+//! as a development dependency.
 
 pub mod disks;
 pub mod hub;

@@ -165,8 +165,8 @@ impl BlockReader {
     /// Returns the next block, or `None` after the last block of the file.
     ///
     /// # Errors
-    /// Fails when the file cannot be read, when compressed data are damaged, truncated or expand by more than text can,
-    /// or when a line is longer than the limit.
+    /// Fails when the file cannot be read, when compressed data are damaged or truncated or expand by more than text
+    /// can, or when a line is longer than the limit.
     pub fn next_block(&mut self) -> Result<Option<Block>> {
         if self.done {
             return Ok(None);

@@ -45,7 +45,7 @@ pub struct InputEntry {
     /// For a Wikipedia dump: its language, and the pages that were left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dump: Option<DumpPages>,
-    /// The BLAKE3 digest of its bytes on disk.
+    /// The BLAKE3 digest of the file's bytes on disk.
     pub blake3: String,
 }
 

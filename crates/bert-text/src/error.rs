@@ -22,7 +22,7 @@ pub(crate) fn no_input() -> Error {
     Error::usage("this input does not exist").absent()
 }
 
-/// Returns the error for a damaged file of Parquet, or of one with features that are not supported.
+/// Returns the error for a Parquet file that is damaged or has features that are not supported.
 pub(crate) fn no_parquet() -> Error {
     Error::data("cannot be read as Parquet")
 }

@@ -34,7 +34,8 @@ pub enum TextKind {
     Sentences,
 }
 
-/// Calls `see` with the text of each line or row of a block that is not null, and its kind. Returns the counts of lines and rows. Empty lines in JSON, such as the last one, do not count as rows.
+/// Calls `see` with the text and the kind of each line or non-null row of a block. Returns the counts of lines and
+/// rows. Empty lines in JSON, such as the last one, do not count as rows.
 pub fn each_text(
     block: &Block,
     path: &Path,
@@ -125,7 +126,7 @@ fn each_line(
 const ZERO_WIDTH_SPACE: char = '\u{200b}';
 
 /// Returns a text with spaces instead of the zero-width spaces between letters of scripts without spaces, and counts
-/// them. The tokenizer, as the reference's, deletes these characters, and the words would grow together.
+/// them. Like the reference's tokenizer, ours deletes these characters, which would join the words.
 fn separated<'a>(text: &'a str, lines: &mut LineCheck) -> Cow<'a, str> {
     if !text.contains(ZERO_WIDTH_SPACE) {
         return text.into();

@@ -33,7 +33,7 @@ impl AddedToken {
     }
 }
 
-/// Rejects a special token that is not found everywhere in the text as it is written.
+/// Rejects a special token unless it is found everywhere in the text exactly as it is written.
 pub(crate) fn check_search(token: &Map<String, Value>) -> Result<(), Error> {
     reject_others(token, &[("single_word", json!(false), "false"), ("normalized", json!(false), "false")])
 }
@@ -79,8 +79,8 @@ pub(crate) fn added_by_older(
 /// Returns the tokens that a `tokenizer_config.json` or `special_tokens_map.json` declares as special without an id.
 ///
 /// # Errors
-/// Fails when a token is neither in the vocabulary nor in `known`, so that `transformers` would give it an id of its
-/// own, or when [`check_search`] rejects it.
+/// Fails when a token is neither in the vocabulary nor in `known`, so that `transformers` would give it a new id, or
+/// when [`check_search`] rejects it.
 pub(crate) fn declared_special(
     config: &Map<String, Value>,
     vocabulary: &Vocabulary,

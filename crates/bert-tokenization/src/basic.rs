@@ -1,11 +1,11 @@
 //! The reference's `BasicTokenizer`: cleans text, splits it into words, and normalizes them.
 //!
-//! [`TokenizerSettings`]: how text is normalized before it is split into word pieces.
+//! [`TokenizerSettings`] states how text is normalized before it is split into word pieces.
 //!
 //! The names follow `tokenizer_config.json`. Data sets, vocabularies, training and inference share one struct, so that
 //! all of them normalize text in the same way.
 //!
-//! Python's character classes `str.isspace` and `str.isalnum`, where Rust's differ.
+//! Also implements Python's character classes `str.isspace` and `str.isalnum`, because Rust's differ.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -261,7 +261,7 @@ impl PartialSettings {
     /// # Errors
     /// Fails when the two files give a setting with different values; the error names the first one.
     pub fn agreed(self, other: Self) -> Result<Self, Error> {
-        // Without a value of its own, `strip_accents` has the value of `do_lower_case`.
+        // If `strip_accents` is not given, it has the value of `do_lower_case`.
         let [strips, other_strips] =
             [self, other].map(|settings| settings.strip_accents.or(settings.do_lower_case));
         let settings = [

@@ -1,9 +1,9 @@
 //! Finds the words in Chinese text, for whole-word masking. Needs the feature `chinese`.
 //!
-//! For each ideograph of a run without spaces, it returns whether the ideograph continues the word before it. Words
-//! come from jieba (`jieba-rs`: a dictionary of 349,046 words, and a hidden Markov model for the rest).
-//! Chinese-BERT-wwm does the same with words from LTP. Tokens are single ideographs, with and without a segmenter. The
-//! word boundaries of a run depend on the run alone.
+//! For each ideograph of a run without spaces, [`ChineseSegmenter`] finds whether the ideograph continues the word
+//! before it. Words come from jieba (`jieba-rs`: a dictionary of 349,046 words, and a hidden Markov model for the
+//! rest). Chinese-BERT-wwm does the same with words from LTP. Tokens are single ideographs, with and without a
+//! segmenter. The word boundaries of a run depend on the run alone.
 
 #[cfg(feature = "chinese")]
 use std::sync::Arc;

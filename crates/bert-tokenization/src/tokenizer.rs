@@ -1,6 +1,6 @@
 //! The [`Tokenizer`], which converts lines of text to ids.
 //!
-//! The [`Encoder`]: a tokenizer with a cache of words.
+//! An [`Encoder`] is a tokenizer with a cache of words.
 
 use std::cmp::Reverse;
 use std::ops::Range;
@@ -117,7 +117,7 @@ impl Tokenizer {
     }
 }
 
-/// Number of words that an [`Encoder`] caches: natural text reaches a hit rate of 95 % long before.
+/// Number of words that an [`Encoder`] caches: natural text reaches a hit rate of 95 % with far fewer words.
 const MAX_CACHED_WORDS: usize = 1 << 16;
 /// Maximum length of a cached word; longer words are rare.
 const MAX_CACHED_BYTES: usize = 64;
@@ -215,7 +215,7 @@ impl Run {
 }
 
 impl Tokenizer {
-    /// Returns an encoder with a word cache, many times faster on long text; the ids are the same.
+    /// Returns an encoder with a word cache. It returns the same ids and is many times faster on long text.
     pub fn encoder(&self) -> Encoder<'_> {
         Encoder { tokenizer: self, cache: WordCache::default(), run: Run::default() }
     }

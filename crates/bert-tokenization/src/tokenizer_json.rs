@@ -47,10 +47,11 @@ pub(crate) fn settings(tokenizer: &Map<String, Value>) -> Result<PartialSettings
     }
 }
 
-/// Largest maximum of characters of a word: the time to split a word grows with the square of its length.
+/// Maximum value of the setting for the maximum number of characters of a word: the time to split a word grows with the
+/// square of its length.
 const MAX_WORD: u64 = 1000;
 
-/// Returns the maximum characters of a word that a `tokenizer.json` states.
+/// Returns the maximum number of characters of a word that a `tokenizer.json` states.
 pub(crate) fn max_word(tokenizer: &Map<String, Value>) -> Result<usize, Error> {
     let stated = tokenizer.get("model").and_then(|model| model.get("max_input_chars_per_word"));
     let Some(stated) = stated else { return Ok(MAX_INPUT_CHARS_PER_WORD) };

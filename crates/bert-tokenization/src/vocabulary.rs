@@ -5,7 +5,7 @@
 //! one); several blank lines are accepted. The reference lets a later duplicate overwrite an earlier token; here a
 //! duplicate is rejected.
 //!
-//! Marks token ids that continue a word, for `--segmenter chinese`.
+//! Marks the ids of tokens that continue a word, for `--segmenter chinese`.
 //!
 //! With a segmenter, a token can continue the word before it without being a `##` piece. Between reading and masking,
 //! its id is marked: the vocabulary size is added to the plain id. So a marked id can be stored like any id, in two
@@ -49,11 +49,11 @@ pub struct Vocabulary {
     /// Ids of further special tokens, which the tokenizer files of the folder add.
     markers: Vec<u32>,
     bytes: Vec<u8>,
-    /// Maximum characters of a word; longer words are one `[UNK]`.
+    /// Maximum number of characters of a word; longer words are one `[UNK]`.
     pub max_word: usize,
 }
 
-/// Maximum characters of a word, unless the files of a tokenizer state a different number.
+/// Maximum number of characters of a word, unless the files of a tokenizer state a different number.
 pub const MAX_INPUT_CHARS_PER_WORD: usize = 200;
 
 /// Hash table of ids by token; the tokens are stored elsewhere.
@@ -91,8 +91,8 @@ impl Vocabulary {
     /// Reads a vocabulary file.
     ///
     /// # Errors
-    /// Fails when the file cannot be read, when it is empty or not UTF-8, or when a token is there twice or a required
-    /// one is missing; errors in a line name it.
+    /// Fails when the file cannot be read, when it is empty or not UTF-8, or when a token occurs twice or a required
+    /// one is missing; errors in a line name the line.
     pub fn read(path: &Path) -> Result<Self> {
         let bytes = read_limited(path, MAX_BYTES).map_err(Error::io("read vocabulary", path))?;
         Self::from_bytes(bytes, path)
@@ -152,7 +152,7 @@ impl Vocabulary {
         &self.markers
     }
 
-    /// Returns the maximum characters of a word; longer words are one `[UNK]`.
+    /// Returns the maximum number of characters of a word; longer words are one `[UNK]`.
     pub fn max_word(&self) -> usize {
         self.max_word
     }
@@ -173,7 +173,7 @@ impl Vocabulary {
         self.tokens.is_empty()
     }
 
-    /// Returns whether more than one in twenty of its words has upper-case letters, as in vocabularies of cased text.
+    /// Returns whether more than one in twenty of the words has upper-case letters, as in vocabularies of cased text.
     pub fn is_cased(&self) -> bool {
         cased_words(self).share() > MAX_CASED_FRACTION
     }

@@ -7,7 +7,7 @@ use bert_inference::StopFlag;
 pub use bert_inference::{check, corrupt, damaged, mismatch};
 pub use bert_storage::{Class, Error};
 
-/// Returns the error for an output folder that holds something already, with a hint how to proceed.
+/// Returns the error for an output folder that is not empty, with a hint how to proceed.
 pub fn output_exists(path: &Path, found: &str, hint: &str) -> Error {
     Error::failed(format!("the folder already holds {found}; {hint}")).at(path)
 }
@@ -17,7 +17,8 @@ pub fn nothing_to_resume(path: &Path) -> Error {
     Error::failed("no run to resume here (no run.json); start one without `.resume`").at(path)
 }
 
-/// Returns the error for a run that is resumed with a different configuration; each difference in words.
+/// Returns the error for a run that is resumed with a different configuration. `differences` describes each difference
+/// in words.
 pub(crate) fn run_differs(path: &Path, differences: &[String]) -> Error {
     let run = path.display();
     Error::model(format!(
@@ -28,7 +29,8 @@ pub(crate) fn run_differs(path: &Path, differences: &[String]) -> Error {
     .at(path)
 }
 
-/// Returns the error for ranks of a process group with different programs, settings or data; each difference in words.
+/// Returns the error for ranks of a process group with different programs, settings or data. `differences` describes
+/// each difference in words.
 pub(crate) fn ranks_differ(differences: &[String]) -> Error {
     let list = differences.join("; ");
     Error::model(format!("the ranks differ: {list}; start all of them with the same program, flags and data"))

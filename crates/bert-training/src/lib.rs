@@ -43,7 +43,7 @@
 //!
 //! - **A resumed run equals the uninterrupted run.** Sample order, masks and dropout are pure functions of the seed and
 //!   a position in the run, so a checkpoint needs no random state. The bits are the same with the same program and
-//!   processor; otherwise the run continues and prints a warning with the difference.
+//!   processor; otherwise the run continues and reports the difference as a warning.
 //! - **Micro-batches equal one batch.** A loss is a sum, divided once by the number of real targets in the whole global
 //!   batch, so k micro-batches give the gradient of one batch.
 //! - **A damaged checkpoint is never used.** Every file has a digest in a marker that is written last. A run continues

@@ -1,7 +1,8 @@
 //! BERT-fused translation in [burn]: a Transformer whose layers attend to a frozen BERT as well (Zhu et al.,
 //! "Incorporating BERT into Neural Machine Translation", ICLR 2020).
 //!
-//! With `H` the hidden states of a layer's input and `B` BERT's last hidden states of the source sentence:
+//! Let `H` be the hidden states that a layer takes as input, `B` BERT's last hidden states of the source sentence, and
+//! `S` the output of masked self-attention. Then:
 //!
 //! - an encoder layer computes `1/2 attention(H, H) + 1/2 attention(H, B)`, then the feed-forward network;
 //! - a decoder layer computes masked self-attention, `1/2 attention(S, encoder) + 1/2 attention(S, B)`, then the

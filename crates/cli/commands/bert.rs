@@ -79,7 +79,7 @@ pub fn run() -> anyhow::Result<()> {
 }
 
 /// Runs a main program if the first argument names one. Its flags are parsed without [`Cli`], because `--config` may
-/// give the required ones.
+/// give the required flags.
 fn run_main_program(line: &[OsString]) -> Option<anyhow::Result<()>> {
     Some(match line.get(1)?.to_str()? {
         "data" | "make-pretrain-data" => parse("data", line).and_then(make_pretrain_data::run),

@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::output::download::with_download;
 use crate::output::progress::print_warning;
 
-/// The files in which runs record the model that they start from, each with the place of the path.
+/// The files in which runs record the model that they start from, each with the JSON pointer to the model.
 const RECORDS: [(&str, &str); 3] = [
     ("run.json", "/config/init_checkpoint"),
     (".runs/run.json", "/checkpoint"),
@@ -24,8 +24,8 @@ pub(super) fn pinned(path: &Path, quiet: bool) -> anyhow::Result<PathBuf> {
     Ok(with_download(quiet, name, |on_event| hub_model::pinned(path, on_event))?)
 }
 
-/// Returns the start of a training as [`pinned`]. If the output folder has an earlier start from the same model of the Hub,
-/// its commit is used again, so that a resumed training has the same weights.
+/// Returns the start of a training like [`pinned`]. If the output folder has an earlier start from the same model of
+/// the Hub, its commit is used again, so that a resumed training has the same weights.
 pub(super) fn pinned_start(path: &Path, output: &Path, quiet: bool) -> anyhow::Result<PathBuf> {
     let name = hub_name(path).filter(|name| name.revision() == "main");
     let recorded = name.and_then(|name| recorded(output, name.id()));

@@ -7,7 +7,7 @@ use anstream::ColorChoice;
 use bert_storage::on_disk;
 
 /// Returns the arguments of this program, its name first. `file://` URLs are converted, so every flag that takes a path
-/// also accepts a `file://` URL. `--color` takes effect, so that it holds for usage errors too.
+/// also accepts a `file://` URL. Also applies `--color`, so that it holds for usage errors too.
 pub fn arguments() -> Vec<OsString> {
     let arguments: Vec<OsString> = std::env::args_os().map(|argument| with_path(&argument)).collect();
     let choice = match color_choice(&arguments) {
@@ -19,7 +19,7 @@ pub fn arguments() -> Vec<OsString> {
     arguments
 }
 
-/// Returns whether the terminal has no control sequences. `CLICOLOR_FORCE` overrides it.
+/// Returns whether the terminal does not support control sequences. `CLICOLOR_FORCE` overrides this check.
 fn is_dumb() -> bool {
     let forced = std::env::var_os("CLICOLOR_FORCE").is_some_and(|value| value != "0");
     !forced && std::env::var_os("TERM").is_some_and(|name| name == "dumb")

@@ -32,7 +32,7 @@ pub fn arranged(program: Command) -> Command {
     let help = "When to use colours: auto means on a terminal, unless NO_COLOR is set";
     let color = color.default_value("auto").global(true).hide_short_help(true).display_order(1000).help(help);
     let program = with_short_help(program.arg(color));
-    // A built program has the whole names of its commands, but also a command for the help of each of them.
+    // A built program has the full names of its commands, but also a help command for each of them.
     let mut built = program.clone();
     built.build();
     with_wrapped_usage(program, &built)
@@ -70,7 +70,8 @@ fn wrapped(usage: &str) -> String {
     lines.join(&format!("\n{}", " ".repeat(USAGE.len())))
 }
 
-/// Returns the arguments of a usage line; spaces inside `<>` and `[]`, and between a flag and its value, separate none.
+/// Returns the arguments of a usage line; spaces inside `<>` and `[]`, and between a flag and its value, do not
+/// separate arguments.
 fn arguments(usage: &str) -> Vec<String> {
     let mut all = Vec::<String>::new();
     let mut depth = 0i32;

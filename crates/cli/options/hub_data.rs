@@ -49,7 +49,7 @@ pub fn with_local_data(command: &Command, line: Vec<OsString>) -> anyhow::Result
         let known = called.get_arguments().find(|known| known.get_id() == option);
         known.is_some_and(|known| known.get_value_parser().type_id() == TypeId::of::<PathBuf>())
     };
-    // Each of several data folders has a weight.
+    // If there are several data folders, each one has a weight.
     let has_weights = values(matches).filter(|(option, _)| *option == "data").count() > 1;
     let quiet = matches.try_get_one::<bool>("quiet").is_ok_and(|quiet| quiet == Some(&true));
     let mut local = BTreeMap::new();

@@ -1,7 +1,8 @@
 //! Bounds of the numbers on the command line.
 //!
-//! A flag of a built-in numeric type accepts numbers within these bounds only: a product of two of them fits
-//! 64 bits, and each has a finite value of the type `f32`, which is 0 only for 0. The flags themselves may have tighter limits.
+//! A flag of a built-in numeric type accepts numbers within these bounds only: a product of two of them fits 64 bits,
+//! and each is a finite number of the type `f32`, which is 0 only if the given number is 0. The flags themselves may
+//! have tighter limits.
 
 use std::any::TypeId;
 use std::ffi::OsString;
@@ -59,7 +60,7 @@ pub fn is_number(flag: &Arg) -> bool {
     numbers.into_iter().any(|number| value == number) && !flag.get_id().as_str().ends_with("seed")
 }
 
-/// Returns what is wrong with a number, if it is out of bounds.
+/// Returns the bound that a number violates, if it is out of bounds.
 fn problem(text: &str) -> Option<&'static str> {
     let number: f64 = text.trim().parse().ok()?;
     if !number.is_finite() {

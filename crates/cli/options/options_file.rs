@@ -18,7 +18,7 @@ const MAX_BYTES: u64 = 256 << 20;
 /// The sections, one for each program.
 pub const SECTIONS: [&str; 3] = ["data", "pretrain", "finetune"];
 
-/// Keys that may stand next to the sections.
+/// Keys that a file may have in addition to the sections.
 const DESCRIPTIONS: [&str; 2] = ["title", "about"];
 
 /// The options of one program in a file.

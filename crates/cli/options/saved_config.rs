@@ -77,8 +77,9 @@ pub fn parse<A: Program>() -> anyhow::Result<A> {
     parse_line(A::command(), command_line::arguments())
 }
 
-/// Parses a command line, the name of the program first. The options of `--config` or `--recipe` are put before it as
-/// flags, without those that it gives or excludes. Exits the process on a usage error.
+/// Parses a command line, the name of the program first. The options of `--config` or `--recipe` are inserted as flags
+/// before the other arguments, except options that the command line gives or excludes. Exits the process on a usage
+/// error.
 ///
 /// # Errors
 /// Fails when the file cannot be read, or when it has an unknown key or an invalid value.
@@ -208,7 +209,7 @@ fn text_of(value: &Value) -> Option<String> {
     }
 }
 
-/// Returns whether the one value of an option is a list.
+/// Returns whether an option takes one value that is a list.
 fn is_list(option: &Arg) -> bool {
     let value = option.get_value_parser().type_id();
     let lists = [TypeId::of::<Seeds>(), TypeId::of::<Choices<usize>>(), TypeId::of::<Choices<f64>>()];

@@ -23,8 +23,8 @@ pub fn with_given_name(message: String) -> String {
     }
 }
 
-/// The copy of standard input. On Linux it is an open file without a name, which is gone with the process, however that
-/// ends; elsewhere it has a name and is removed with this value.
+/// The copy of standard input. On Linux, the copy is an open file without a name, which the system removes when the
+/// process ends, even if it is killed. On other systems, the copy has a name and is removed when this value is dropped.
 #[derive(Debug, Default)]
 pub struct StandardInput {
     _copy: Option<TextCopy>,
@@ -34,7 +34,7 @@ pub struct StandardInput {
 struct TextCopy {
     file: File,
     path: PathBuf,
-    /// Removes the name.
+    /// Removes the file's name when it is dropped.
     _name: Option<TempPath>,
 }
 
@@ -57,7 +57,7 @@ impl StandardInput {
     /// `output`, else the system's folder for temporary files.
     ///
     /// # Errors
-    /// Fails if `-` is named twice, if it is empty, or if the copy cannot be written.
+    /// Fails if `-` is named twice, if standard input is empty, or if the copy cannot be written.
     pub fn copy(
         inputs: &mut [PathBuf],
         scratch: Option<&Path>,

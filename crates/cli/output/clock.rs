@@ -1,4 +1,5 @@
-//! Shows that a command is at work: after two seconds its name and the elapsed time, and at the end the whole time.
+//! Shows that a command is running: after two seconds, prints its name and the elapsed time, and at the end the whole
+//! time.
 
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
@@ -11,7 +12,7 @@ const SILENT: Duration = Duration::from_secs(2);
 /// Time between two drawings.
 const TICK: Duration = Duration::from_millis(500);
 
-/// Does a work that takes some time, and shows the clock meanwhile.
+/// Runs `work`, shows the clock if it takes long, and returns its result.
 pub fn with_clock<T>(title: &str, work: impl FnOnce() -> anyhow::Result<T>) -> anyhow::Result<T> {
     let started = Instant::now();
     let (end, ended) = channel::<()>();

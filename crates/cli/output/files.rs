@@ -37,7 +37,7 @@ pub fn check_new_folder(path: &Path, hint: &'static str) -> anyhow::Result<()> {
     Ok(check_writable(&Disk, path)?)
 }
 
-/// Adds the flag that allows to replace a file to the error about it.
+/// Adds a remedy to the error about an existing file: the flag that replaces it.
 pub fn with_remedy(error: Error) -> anyhow::Error {
     if error.class() == Class::Exists {
         return anyhow::anyhow!("{error}; replace it with --overwrite or choose another name");

@@ -81,7 +81,7 @@ impl Drop for StatusLine {
     }
 }
 
-/// Removes the line before the result is printed, and draws none any more.
+/// Removes the line before the result is printed, and prevents further drawing.
 pub fn close() {
     IS_CLOSED.store(true, Ordering::Relaxed);
     write_above("");

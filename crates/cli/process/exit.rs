@@ -22,7 +22,7 @@ use crate::options::standard_input::with_given_name;
 use crate::output::status_line::write_above;
 use crate::output::terminal::{Word, visible};
 
-/// A command was stopped by a signal and cannot be resumed.
+/// The error of a command that was stopped by a signal and cannot be resumed.
 #[derive(Debug)]
 pub struct Stopped {
     /// The signal's number.

@@ -44,14 +44,14 @@ impl ThreadArgs {
 }
 
 /// Returns the number of cores for this process. Ranks on one host share its cores, unless the launcher has bound each
-/// of them to some.
+/// rank to some of the cores.
 fn threads_of_this_process() -> usize {
     let available = available_parallelism().map_or(1, usize::from);
     let ranks = ranks_on_this_host().unwrap_or(1);
     if is_bound() { available } else { (available / ranks).max(1) }
 }
 
-/// Returns whether this process may use some cores of its host only.
+/// Returns whether this process may use only some cores of its host.
 fn is_bound() -> bool {
     #[cfg(target_os = "linux")]
     let is_bound =
@@ -72,10 +72,12 @@ fn online_cores() -> usize {
     list.trim().split(',').filter_map(length).sum()
 }
 
-/// Allows or forbids transparent huge pages for this process and the processes that it starts. Other systems ignore it.
+/// Allows or forbids transparent huge pages for this process and the processes that it starts. Has no effect on systems
+/// other than Linux.
 ///
-/// The programs that train forbid them. A tensor of 2.25 MiB, such as a projection of BERT-base, occupies two huge pages of
-/// 2 MiB, so the pages of a training step take 9 (BERT-base) to 15 % (tiny, mini) more memory. They save no time.
+/// The programs that train forbid them. A tensor of 2.25 MiB, such as a projection of BERT-base, occupies two huge
+/// pages of 2 MiB, so with huge pages a training step takes 9 % (BERT-base) to 15 % (tiny, mini) more memory. Huge
+/// pages save no time.
 pub fn allow_huge_pages(allowed: bool) {
     // An error means that this system has no huge pages.
     #[cfg(target_os = "linux")]

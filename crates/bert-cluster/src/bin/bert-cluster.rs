@@ -9,7 +9,7 @@ use bert_cluster::engine::{Engine, build};
 use bert_data::BuildConfig;
 use clap::Parser;
 
-/// Like `make-pretrain-data`: the builder allocates a lot.
+/// The builder allocates a lot. Unlike this program, `make-pretrain-data` uses the system's allocator.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

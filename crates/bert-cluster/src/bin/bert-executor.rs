@@ -10,7 +10,7 @@ use bert_cluster::codec::Codec;
 use bert_cluster::network::{WARNING, check_bind};
 use clap::Parser;
 
-/// Like `make-pretrain-data`: the builder allocates a lot.
+/// The builder allocates a lot. Unlike this program, `make-pretrain-data` uses the system's allocator.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

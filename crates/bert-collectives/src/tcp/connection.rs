@@ -1,7 +1,7 @@
 //! The connection to one rank: frames of an operation, without blocking.
 //!
 //! A frame is a header of three little-endian `u64` (kind, number of the operation, length) and the bytes. Both ends
-//! know the length before, so a header never decides how much memory is used.
+//! know the length in advance, so a header never determines how much memory is allocated.
 
 use std::io::{self, ErrorKind, IoSlice, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -15,7 +15,8 @@ use crate::error::Lost;
 use crate::transport::Operation;
 
 const HEADER: usize = 24;
-/// Kind of the frame of a rank that gives up. Its number is the rank that is lost, its bytes are the reason.
+/// Kind of the frame that a rank sends when it gives up. The frame's number is the lost rank, and its bytes are the
+/// reason.
 const ABORT: u64 = 255;
 const MAX_REASON: usize = 1000;
 
@@ -140,7 +141,7 @@ impl Connection {
         events
     }
 
-    /// Sends and receives as many bytes as the socket takes and has.
+    /// Sends as many bytes as the socket accepts, and receives as many as it has.
     pub(super) fn advance(&mut self, send: &[u8], receive: &mut [u8]) -> Result<Moved, Fault> {
         let before = (self.sent, self.received);
         let sending = self.send(send);
@@ -267,7 +268,7 @@ impl Connection {
             self.send(body)?;
         }
         let header = FrameHeader { kind: ABORT, sequence: culprit as u64, length: reason.len() as u64 };
-        // Fits into the buffer of the socket, or the rank does not read.
+        // The frame fits into the buffer of the socket, unless the rank does not read.
         (&self.stream).write_all(&[&header.to_bytes()[..], reason].concat())
     }
 }
@@ -276,7 +277,7 @@ impl Connection {
 /// the bytes that the other end has not read yet.
 pub(super) fn close(stream: &TcpStream, end: Instant) {
     let mut bytes = vec![0; 1 << 16];
-    // It may be closed already.
+    // The connection may be closed already.
     let _ = stream.shutdown(Shutdown::Write);
     while wait_for(stream, PollFlags::IN, end) {
         match (&mut &*stream).read(&mut bytes) {
@@ -288,7 +289,7 @@ pub(super) fn close(stream: &TcpStream, end: Instant) {
     }
 }
 
-/// Returns whether the other end has closed a connection, also if there are bytes to read before the end.
+/// Returns whether the other end has closed a connection, even if there are bytes to read before the end.
 pub(super) fn has_hung_up(stream: &TcpStream) -> bool {
     #[cfg(target_os = "linux")]
     let events = PollFlags::RDHUP;
@@ -298,7 +299,7 @@ pub(super) fn has_hung_up(stream: &TcpStream) -> bool {
     poll(&mut ready, Some(&Timespec::default())).is_ok_and(|count| count > 0)
 }
 
-/// Waits until a socket is ready. Returns false if it is not ready at the given time.
+/// Waits until a socket is ready. Returns false if the socket is not ready by the given time.
 fn wait_for(stream: &TcpStream, events: PollFlags, end: Instant) -> bool {
     let rest = end.saturating_duration_since(Instant::now());
     let mut ready = [PollFd::from_borrowed_fd(stream.as_fd(), events)];

@@ -69,7 +69,7 @@ impl From<io::Error> for HandshakeError {
     }
 }
 
-/// A blocking stream on which everything ends at a given time.
+/// A blocking stream whose operations all end at a given time.
 pub(super) struct TimedStream<'a> {
     stream: &'a TcpStream,
     end: Instant,

@@ -1,7 +1,8 @@
 //! Connects the ranks of a group with each other.
 //!
-//! Rank 0 listens at the address of the group. Every other rank opens a port of its own, connects to rank 0 and says
-//! its rank and port. When all have come, rank 0 sends all addresses to all, and each rank connects to the lower ranks.
+//! Rank 0 listens at the address of the group. Every other rank opens a port of its own, connects to rank 0 and sends
+//! its rank and port. When all ranks have connected, rank 0 sends all addresses to all ranks, and each rank connects to
+//! the lower ranks.
 
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
@@ -18,11 +19,11 @@ use crate::deadline::{Deadline, Timer};
 use crate::error::{Class, Error, not_joined};
 use crate::topology::{Member, Topology};
 
-/// Time for a handshake. A stranger that says nothing is dropped then.
+/// Maximum duration of a handshake. After this time, a client that sends nothing is disconnected.
 const HANDSHAKE: Duration = Duration::from_secs(10);
 /// Maximum number of handshakes at one time.
 const MAX_HANDSHAKES: usize = 256;
-/// Time between two looks for connections.
+/// Time between two polls for connections.
 const TURN: Duration = Duration::from_millis(20);
 
 /// The address of a group and the place of this process in it.
@@ -191,7 +192,7 @@ fn reach_peer(
     Ok(stream)
 }
 
-/// Accepts connections. Each handshake has a thread, so that a stranger holds up nobody.
+/// Accepts connections. Each handshake has a thread, so that a foreign client does not delay the ranks.
 struct Acceptor {
     listener: TcpListener,
     token: Token,
@@ -213,7 +214,7 @@ impl Acceptor {
             listener.set_nonblocking(true)?;
             Ok(listener)
         };
-        // Another program has the port for a moment, as after a start of all ranks.
+        // Another program may have the port for a moment, for example an earlier start of the same ranks.
         let class = |cause: &io::Error| match cause.kind() {
             ErrorKind::AddrInUse => Class::Later,
             _ => Class::Failed,
@@ -244,7 +245,7 @@ impl Acceptor {
         loop {
             let left = streams.iter().position(|stream| stream.as_ref().is_some_and(has_hung_up));
             match left {
-                // It may be started again and join a second time.
+                // The rank may be started again and join a second time.
                 Some(rank) if config.rank == 0 => streams[rank] = None,
                 Some(rank) => {
                     let text = format!("cannot reach rank {rank}: it has left before all ranks had joined");
@@ -290,7 +291,7 @@ impl Acceptor {
             std::thread::spawn(move || {
                 let result = greet(stream, &token);
                 handshakes.fetch_sub(1, Ordering::Relaxed);
-                // The group may be complete.
+                // If the group is complete, nobody receives.
                 let _ = sender.send(Arrival { from, result });
             });
         }

@@ -33,7 +33,7 @@ pub(crate) struct BucketJob<'a> {
     pub(crate) prepared: &'a PreparedBuild<'a>,
     pub(crate) store: &'a Store,
     pub(crate) plan: &'a Plan,
-    /// Set when the caller has given up; results produced after that are discarded.
+    /// Set when the caller has given up; later results are discarded.
     pub(crate) stop: &'a AtomicBool,
 }
 
@@ -61,7 +61,7 @@ pub(crate) struct BucketWorker<'a> {
     keyed: KeyedInstances,
     encoder: Encoder,
     rows: Vec<u8>,
-    /// The pass of the last unit and the order of its documents.
+    /// The pass of the last unit, and the order of the documents in this pass.
     order: Option<(u64, Permutation)>,
 }
 
@@ -170,7 +170,7 @@ fn generate_rows(
 }
 
 /// Copies the documents of a unit unchanged, in the order of the pass, and counts the instances that each row group
-/// yields on its own. The rows of such a data set are its documents.
+/// yields on its own. With `--layout documents`, the rows of the data set are its documents.
 fn copy_documents(
     job: &BucketJob<'_>,
     store: &mut StoreReader<'_>,

@@ -19,7 +19,7 @@ pub fn build_held_out(
 ) -> Result<Option<BuildOutcome>> {
     let (Some(held_out), Some(share)) = (config.held_out_config(), config.hold_out) else { return Ok(None) };
     let built = build(&held_out, progress).map_err(|error| match error.class() {
-        // The text as a whole has no path.
+        // An error about the text as a whole has no path.
         Class::Data if error.is_absent() && error.path().is_none() => {
             too_few(share, 0, training.report.documents)
         }
@@ -29,8 +29,8 @@ pub fn build_held_out(
 }
 
 impl BuildConfig {
-    /// Returns the configuration of the held-out data set: a different folder, the other documents, and one pass with
-    /// fixed masks, so that evaluations are comparable. `None` without `--hold-out`.
+    /// Returns the configuration of the held-out data set: a different folder, the held-out documents, and one pass
+    /// with fixed masks, so that evaluations are comparable. `None` without `--hold-out`.
     #[must_use]
     pub fn held_out_config(&self) -> Option<Self> {
         let output = self.output.as_ref().filter(|_| self.hold_out.is_some() && !self.held_out)?;

@@ -20,7 +20,7 @@ use crate::dataset::verify::{ShardProgress, each_shard};
 use crate::error::{Error, Result, missing_option, other_part, parts_missing};
 
 /// Merges the parts in a folder into a data set and reports progress. Reads the shards on all threads of rayon's pool.
-/// Leaves a folder whose parts were already merged unchanged.
+/// Changes nothing if the parts were already merged.
 ///
 /// # Errors
 /// Fails when the folder has no parts, when parts are missing or unfinished, when a file of a part is missing or
@@ -167,7 +167,7 @@ fn is_unfinished(error: &Error) -> bool {
     error.class() == Class::Data && error.is_absent()
 }
 
-/// Names the part that has to rebuild a damaged file.
+/// Returns a function that adds to an error which part has to rebuild the damaged file.
 fn damage_of(part: Part) -> impl FnOnce(Error) -> Error {
     let Part { index, count } = part;
     move |error| match error.class() {

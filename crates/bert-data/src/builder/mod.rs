@@ -187,7 +187,8 @@ impl PreparedBuild<'_> {
         Footer::new(&self.resolved(shards), digest_bytes(self.vocabulary.bytes()))
     }
 
-    /// Opens and locks the output folder, or returns the data set in it if this command made it; rejects any other one.
+    /// Opens and locks the output folder, or returns the data set in it if this command made it; rejects any other data
+    /// set.
     pub(crate) fn open<'f>(&self, files: &'f dyn FileSystem) -> Result<OutputState<'f>> {
         let folder = self.config.output()?;
         let part = self.config.part()?;
@@ -272,7 +273,7 @@ impl PreparedBuild<'_> {
             size: self.vocabulary.len(),
             blake3: digest_bytes(self.vocabulary.bytes()),
         };
-        // Only the first part lists the inputs, because there may be a million, and hashes the documents.
+        // Only the first part hashes the documents and lists the inputs, because there may be a million inputs.
         let document_hashes = if part.index > 1 {
             store.read.inputs.clear();
             DocumentHashes::default()

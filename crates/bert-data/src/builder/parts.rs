@@ -93,7 +93,8 @@ pub(crate) fn build_prepared_part(
     output.start_publishing()?;
     output.publish(receipt.shards.iter().map(|shard| shard.entry.file.as_str()).chain([VOCABULARY]))?;
     receipt.write(&output.folder)?;
-    // Other parts read the text. The shard receipts are needed if a shard of this part is damaged later.
+    // Other parts read the text that this part tokenized. The shard receipts are needed if a shard of this part is
+    // damaged later.
     output.work.clear_except(is_text_or_receipt)?;
     output.work.keep();
     Ok(outcome(&receipt, false))
@@ -154,8 +155,8 @@ fn is_text_or_receipt(name: &str) -> bool {
     is_text_file(name) || is_shard_receipt(name)
 }
 
-/// Returns whether the files of a receipt match its digests. Removes the shard receipts of those that do not, so that
-/// only these shards are rebuilt.
+/// Returns whether the files of a receipt match its digests. Removes the receipt of each shard that does not match, so
+/// that only these shards are rebuilt.
 fn all_valid(
     prepared: &PreparedBuild<'_>,
     output: &Output<'_>,
@@ -173,7 +174,8 @@ fn all_valid(
     let all =
         valid.iter().all(|valid| *valid) && has_digest(&output.folder.path_of(VOCABULARY), &vocabulary)?;
     if !all {
-        // The shards already have their final names and are looked up there. Shards whose receipts remain are kept.
+        // The shards already have their final names and are looked up under these names. Shards whose receipts remain
+        // are kept.
         output.start_publishing()?;
         let invalid = receipt.shards.iter().zip(valid).filter(|(_, valid)| !*valid);
         invalid.map(|(shard, _)| shard).try_for_each(|shard| shard.remove_receipt(&output.work.folder))?;

@@ -23,7 +23,7 @@ use crate::error::Result;
 const BUCKET_DOCUMENTS: u64 = 1 << 18;
 /// Approximate size in bytes of a shard on disk if `--num-shards` is not given.
 const SHARD_BYTES: f64 = 128e6;
-/// Approximate bytes on disk per token: in rows, and in documents.
+/// Approximate bytes on disk per token, for rows and for documents.
 const BYTES_PER_TOKEN: [f64; 2] = [1.9, 1.4];
 /// Maximum number of shards if `--num-shards` is not given; larger data sets have larger shards.
 const MAX_SHARDS: u64 = 20_000;
@@ -39,7 +39,7 @@ pub(crate) struct Plan {
     buckets: u64,
     pub(crate) shards: usize,
     pub(crate) width: Width,
-    /// Estimated upper bound of the bytes of all packed rows.
+    /// Estimated maximum size of all packed rows in bytes.
     pub(crate) bytes: f64,
 }
 
@@ -86,7 +86,8 @@ pub struct PlanFigures {
     pub shards: u64,
     /// Approximate number of row groups per shard.
     pub row_groups_per_shard: u64,
-    /// Reads from the text for one shard: one per document, and one for its offset if the index is not in memory.
+    /// Number of reads from the text per shard: one per document, and a second one for the offset of the document if
+    /// the index is not in memory.
     pub reads_per_shard: u64,
     /// Number of files open at the same time, including standard input, output and error.
     pub open_files: u64,
@@ -204,8 +205,8 @@ impl Plan {
             row_groups_per_shard: (rows_per_unit as u64 / GROUP_ROWS).clamp(1, self.max_groups_per_piece())
                 * units.div_ceil(shards),
             reads_per_shard: 2 * documents_per_bucket * self.pieces_per_shard(),
-            // Per thread: the text and its index. In addition: the shard being written, one being finished, two locks,
-            // the folder.
+            // Each thread opens the text and its index. The shard being written, the shard being finished, two locks
+            // and the folder are open too.
             open_files: 3 + 2 * threads as u64 + 5,
             bucket_bytes: self.unit_bytes() as u64,
         }

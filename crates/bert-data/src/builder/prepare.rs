@@ -28,7 +28,7 @@ pub(crate) const SEGMENT: u64 = 4 << 20;
 pub(crate) struct PreparedBuild<'a> {
     pub(crate) config: &'a BuildConfig,
     pub(crate) budget: ByteSize,
-    /// Replaces the tuning derived from the budget, in tests.
+    /// In tests, replaces the tuning derived from the budget.
     pub(crate) tuning: Option<Tuning>,
     /// Minimum number of input bytes that are tokenized together; smaller in tests.
     pub(crate) segment: u64,
@@ -174,7 +174,8 @@ pub enum BuildStage {
     ReusedText,
     /// The shards of an earlier run are reused; counted in shards. Reported once.
     ReusedShards,
-    /// The text of an earlier run has changed, and everything is rebuilt; counted in its documents. Reported once.
+    /// The text of an earlier run has changed, and everything is rebuilt; counted in documents of the earlier text.
+    /// Reported once.
     ChangedText,
     /// The files of an earlier run are compared with their receipts; counted in segments of the text or in shards.
     /// Reported only if the check takes long.

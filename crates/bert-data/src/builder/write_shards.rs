@@ -31,7 +31,7 @@ pub(crate) struct ShardPiece {
     pub(crate) groups: Vec<EncodedRowGroup>,
     /// Tally of the rows as they were built.
     pub(crate) rows: Tally,
-    /// Counts of the documents that were counted with this piece.
+    /// Counts of the documents, if they are attached to this piece.
     pub(crate) stats: Option<PieceStats>,
 }
 
@@ -112,7 +112,7 @@ pub(crate) struct ShardJob<'a> {
     pub(crate) tokens: u64,
     /// The description that is written to the footers of the shards.
     pub(crate) footer: &'a Footer,
-    /// Set when the caller has given up; results produced after that are discarded.
+    /// Set when the caller has given up; later results are discarded.
     pub(crate) stop: &'a AtomicBool,
 }
 
@@ -123,10 +123,10 @@ impl ShardJob<'_> {
     }
 }
 
-/// Writes the shards of this part from pieces, in order, reusing finished shards. `work` returns the pieces of an item
-/// that belong to wanted shards; over all items, in order, the pieces must be in shard order. `progress` is called
-/// after each item and every tenth of a second. If it panics, the work ends; `work` may return anything once the job's
-/// `stop` flag is set.
+/// Writes the shards of this part from pieces, in order, and reuses finished shards. `work` returns the pieces of an
+/// item that belong to wanted shards; over all items, in order, the pieces must be in shard order. `progress` is called
+/// after each item and every tenth of a second. If `progress` panics, the work ends; `work` may return anything once
+/// the job's `stop` flag is set.
 pub(crate) fn write_shard_files<W: Send, T: Send + Clone>(
     job: &ShardJob<'_>,
     workers: &mut [W],

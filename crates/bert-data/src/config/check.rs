@@ -27,7 +27,8 @@ pub(crate) fn conflict<T>(option: &'static str, with: &'static str, reason: &'st
     Err(Error::usage(format!("`.{option}` cannot be used with {with}: {reason}")))
 }
 
-/// Returns the error for the first of these options that is set: each has the option that it excludes, and the reason.
+/// Returns the error for the first conflict whose option is set. A conflict consists of whether the option is set, the
+/// option, the option that it excludes, and the reason.
 fn exclude<const N: usize>(conflicts: [(bool, &'static str, &'static str, &'static str); N]) -> Result<()> {
     let first = conflicts.into_iter().find(|(is_given, ..)| *is_given);
     first.map_or(Ok(()), |(_, option, with, reason)| conflict(option, with, reason))

@@ -14,7 +14,7 @@ const REFERENCE_PREDICTIONS: usize = 20;
 
 impl BuildConfig {
     /// Returns the maximum number of tokens of a sentence: the room in an instance next to `[CLS]` and `[SEP]`. The
-    /// length is unlimited in reference mode and for instances of one segment, which cut sentences anyway.
+    /// length is unlimited in reference mode, and for instances of one segment, because these are cut inside sentences.
     pub(crate) fn max_sentence_tokens(&self) -> usize {
         match (self.random, self.nsp) {
             (RandomMode::Reference, _) | (_, Nsp::Off) => usize::MAX,
@@ -27,8 +27,9 @@ impl BuildConfig {
         self.split_sentences || self.line_breaks == LineBreaks::Paragraph
     }
 
-    /// Returns the maximum number of masked tokens of an instance: the given value, else the default of the mode. For
-    /// keyed draws it follows from the length and the masked fraction; for the reference it is the script's 20.
+    /// Returns the maximum number of masked tokens of an instance: the given value, else the default of the mode. In
+    /// keyed mode, the default follows from the length and the masked fraction; in reference mode, it is 20, as in the
+    /// script.
     pub fn max_predictions(&self) -> usize {
         let by_default = match self.random {
             RandomMode::Keyed => default_max_predictions(self.max_seq_length, self.masked_lm_prob),
@@ -38,7 +39,8 @@ impl BuildConfig {
         self.max_predictions_per_seq.unwrap_or(by_default.min(self.max_seq_length.saturating_sub(1)).max(1))
     }
 
-    /// Returns a warning if the cap on masked tokens masks noticeably fewer tokens than `--masked-lm-prob` asks for.
+    /// Returns a warning if the cap on masked tokens leaves noticeably fewer masked tokens than `--masked-lm-prob` asks
+    /// for.
     pub fn cap_warning(&self) -> Option<String> {
         warn_of_cap(self.max_seq_length, self.masked_lm_prob, self.max_predictions())
     }
@@ -51,7 +53,8 @@ impl BuildConfig {
         }
     }
 
-    /// Returns the number of stored passes over the text; if documents are stored, one pass, which is only counted.
+    /// Returns the number of stored passes over the text; if documents are stored, one pass, which is counted but not
+    /// stored.
     pub(crate) fn passes(&self) -> usize {
         match self.layout {
             Layout::Instances => self.dupe_factor,

@@ -18,7 +18,8 @@ const MIN_PERCENT: f64 = 1e-6;
 #[serde(try_from = "String", into = "String")]
 pub struct HoldOut {
     amount: Amount,
-    /// The share of all draws that are held out; for a number, it is found in the text.
+    /// The documents whose draws are below this limit are held out. If a number is given, the limit is computed from
+    /// the text.
     limit: Option<f64>,
 }
 
@@ -28,7 +29,7 @@ enum Amount {
     Documents(u64),
 }
 
-/// The limit follows from the amount and the text.
+/// Compares only the amounts, because the limit follows from the amount and the text.
 impl PartialEq for HoldOut {
     fn eq(&self, other: &Self) -> bool {
         self.amount == other.amount

@@ -43,8 +43,8 @@ const LANGUAGES: [&str; 31] = [
 /// The language of a text whose language is not given.
 pub(crate) const DEFAULT_LANGUAGE: &str = "en";
 
-/// ISO 639 codes of three letters of the languages with rules, and of others with many speakers, and their codes of two
-/// letters.
+/// Pairs of a three-letter and a two-letter ISO 639 code, for the languages with rules and for other languages with
+/// many speakers.
 const THREE_LETTERS: [(&str, &str); 56] = [
     ("amh", "am"),
     ("ara", "ar"),
@@ -104,8 +104,9 @@ const THREE_LETTERS: [(&str, &str); 56] = [
     ("zho", "zh"),
 ];
 
-/// Returns the code by which the sentence splitter knows a language: without its region and script, in small letters,
-/// with two letters if there is such a code. `None` for any other text.
+/// Returns the code by which the sentence splitter knows a language: in lower case, with two letters if there is such a
+/// code, and without region and script unless only the full code has rules. Returns `None` if the text is not a
+/// language code.
 pub(crate) fn language_code(given: &str) -> Option<String> {
     let lower = given.to_ascii_lowercase().replace('_', "-");
     let base = lower.split('-').next().unwrap_or_default();
@@ -119,7 +120,7 @@ pub(crate) fn language_code(given: &str) -> Option<String> {
 
 /// Returns whether the sentence splitter has rules for a language, or for a related one.
 pub(crate) fn has_sentence_rules(code: &str) -> bool {
-    // The general rules know the punctuation of Chinese, to which the codes of its variants lead.
+    // The general rules cover Chinese punctuation. The codes of Chinese variants fall back to `zh`.
     code == "zh" || codes().any(|known| known == code) || sentencex::languages::get_fallbacks(code).is_some()
 }
 

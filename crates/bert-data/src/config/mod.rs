@@ -279,7 +279,7 @@ impl Default for BuildConfig {
 /// Default number of passes over the text.
 const DUPE_FACTOR: usize = 10;
 
-/// Maximum number of row groups of a Parquet file: its writers number them with 16 bits.
+/// Maximum number of row groups of a Parquet file: writers number row groups with signed 16-bit integers.
 pub(crate) const MAX_ROW_GROUPS: u64 = i16::MAX as u64;
 
 /// Maximum sequence length that can be stored: lengths are held in two bytes.

@@ -49,7 +49,7 @@ pub struct ResolvedConfig {
     pub num_shards: usize,
     pub random: RandomMode,
     pub split_sentences: bool,
-    /// Omitted if measured.
+    /// Omitted if the line breaks are measured.
     #[serde(default, skip_serializing_if = "is_auto")]
     pub line_breaks: LineBreaks,
     pub language: Option<String>,
@@ -142,8 +142,9 @@ impl ResolvedConfig {
         Ok(())
     }
 
-    /// Returns whether a data set with these options has the documents that are held out of a training set with the other
-    /// options, provided that the text is the same: all options agree that [`BuildConfig::held_out_config`] does not set.
+    /// Returns whether a data set with these options has the documents that are held out of a training set with the
+    /// other options, provided that the text is the same. All options must agree except the ones that
+    /// [`BuildConfig::held_out_config`] sets.
     pub fn is_held_out_of(&self, training: &Self) -> bool {
         let same = |config: &Self| Self {
             layout: Layout::Instances,
@@ -174,7 +175,8 @@ impl ResolvedConfig {
         num_shards: usize,
         formats: InputFormats,
     ) -> Self {
-        // Every field is listed, so that adding an option requires a decision here whether it decides a byte of the data.
+        // Every field is listed, so that adding an option requires a decision here: does it affect the bytes of the
+        // data?
         let BuildConfig {
             input,
             vocab,
@@ -206,7 +208,7 @@ impl ResolvedConfig {
             strict_rows,
             hold_out,
             held_out,
-            // The data does not depend on these.
+            // The data do not depend on these options.
             output: _,
             threads: _,
             memory_budget: _,
@@ -217,7 +219,7 @@ impl ResolvedConfig {
             overwrite: _,
         } = config;
         let text = |path: &Path| path.to_string_lossy().into_owned();
-        // A dump has its own language; without one, its header or this default decides.
+        // If an input is a dump, no default is recorded, because the header of a dump states its language.
         let splits = config.splits_lines() || formats.running_text;
         let default = (splits && !formats.dumps).then(|| DEFAULT_LANGUAGE.to_owned());
         Self {

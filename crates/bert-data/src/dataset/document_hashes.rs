@@ -1,8 +1,8 @@
 //! Hashes of the documents of a data set, by which two data sets are compared.
 //!
 //! A data set of any size keeps at most [`MAX`] hashes, the smallest ones (a bottom-k sketch). Hashes are evenly
-//! distributed, so the hashes below a limit belong to a random sample of the documents. Equal documents have equal hashes,
-//! so a document is in the samples of all data sets that have it, or in none.
+//! distributed, so the hashes below a limit belong to a random sample of the documents. Equal documents have equal
+//! hashes, so the samples of two data sets below a common limit contain the same shared documents.
 
 use bert_tokenization::TokenId;
 use serde::{Deserialize, Serialize};
@@ -12,10 +12,12 @@ use crate::documents::id_width::Width;
 
 /// Maximum number of hashes of a data set.
 const MAX: usize = 1 << 16;
-/// Number of hexadecimal digits of a hash: 10 million documents have 1e-5 equal hashes by chance.
+/// Number of hexadecimal digits of a hash: among 10 million documents, a fraction of 1e-5 has the hash of another
+/// document by chance.
 const DIGITS: usize = 10;
 
-/// The smallest hashes of the documents, each once. In JSON, a string of ten hexadecimal digits for each hash.
+/// The smallest hashes of the documents, each once. In JSON, they are one string with ten hexadecimal digits for each
+/// hash.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct DocumentHashes {

@@ -84,7 +84,7 @@ impl Manifest {
         check_range(path, "the sum of the shards' rows", rows, 1, MAX_COUNT)?;
         check_equal(path, "the sum of the shards' rows", rows, self.stored_rows())?;
         for shard in &self.shards {
-            // Reading by row groups divides by their number, and every row group has a row.
+            // Reading by row groups divides by their number, and every row group has at least one row.
             let groups = shard.row_groups.clamp(u64::from(shard.rows > 0), shard.rows.min(MAX_ROW_GROUPS));
             check_equal(path, "the row groups of a shard", shard.row_groups, groups)?;
         }

@@ -16,9 +16,9 @@ use crate::documents::read_report::ReadReport;
 use crate::error::Result;
 use crate::instance::coverage::{Counters, Uncovered};
 
-/// Fraction of uncovered tokens from which the report warns if there are several passes.
+/// Minimum fraction of uncovered tokens for a warning if there are several passes.
 pub(super) const MAX_UNCOVERED: f64 = 0.01;
-/// The same for one pass, as in evaluation data: a pass always omits some tokens.
+/// The same fraction for a single pass, as in evaluation data: a pass always omits some tokens.
 pub(super) const MAX_UNCOVERED_ONE_PASS: f64 = 0.2;
 /// Number of equal ranges in the length histogram.
 const RANGES: usize = 16;
@@ -73,8 +73,8 @@ pub struct DataReport {
     pub other_pages: u64,
     /// Number of sentences that were longer than an instance and were cut into pieces.
     pub cut_sentences: u64,
-    /// Average fraction of the tokens that a pass omits from the instances of their own document: truncated, or in a
-    /// document that yields no instance.
+    /// Average fraction of the tokens that a pass omits from the instances of their own document. These tokens were
+    /// truncated, or their document yields no instance.
     pub omitted_fraction: f64,
     /// Number of tokens that were checked for occurrence in the instances of all passes: all tokens, or a sample if
     /// there are more than 262,144. If the shards hold documents, the number of passes is unlimited, and only documents
@@ -87,7 +87,7 @@ pub struct DataReport {
     /// Number of tokens in all rows, including `[CLS]` and `[SEP]`. This is more than `tokens` times passes, because
     /// random next sentences are extra text.
     pub instance_tokens: u64,
-    /// Kind of segments.
+    /// Relation between the two segments of an instance.
     #[serde(default)]
     pub nsp: Nsp,
     /// Number of rows with label 1: segment B is random, or the segments are swapped.
@@ -228,7 +228,7 @@ impl DataReport {
         fraction(self.uncovered_tokens, self.sampled_tokens)
     }
 
-    /// Returns whether the tokens in no instance were counted in a sample of the text only.
+    /// Returns whether the uncovered tokens were counted only in a sample of the text.
     pub fn is_sampled(&self) -> bool {
         self.sampled_tokens < self.tokens
     }

@@ -11,7 +11,7 @@ const MIN_LINES: u64 = 20;
 /// Share of random next sentences that documents of two or more sentences do not exceed: two or three sentences give
 /// 65 %, seven or eight give 62 %.
 const MAX_RANDOM: f64 = 0.66;
-/// The same for actual next sentences.
+/// Share of actual next sentences that such documents do not exceed.
 const MAX_ACTUAL: f64 = 0.6;
 
 impl TextKinds {

@@ -1,4 +1,4 @@
-//! Abbreviations that `sentencex` takes for the ends of sentences.
+//! Corrects the sentence ends that `sentencex` finds or misses at abbreviations.
 
 /// Titles and other words after which a sentence always continues, for each language.
 const TITLES: [(&str, &[&str]); 11] = [
@@ -54,7 +54,7 @@ impl Abbreviations {
         Self { titles, ends }
     }
 
-    /// Iterates over the ends of sentences inside a text that abbreviations mark.
+    /// Iterates over the ends of sentences inside a text that are at abbreviations such as "etc.".
     pub(super) fn ends_inside<'t>(&self, text: &'t str) -> impl Iterator<Item = usize> + 't {
         let ends = self.ends;
         ends.iter().flat_map(move |end| {
@@ -89,7 +89,8 @@ impl Abbreviations {
                         || start == 0
                         || before[..start].trim_end().ends_with(['.', ',', '!', '?']))
             }
-            // Lower-cased text has no capitals at all, so a small letter alone shows nothing.
+            // Lower-cased text has no capitals at all, so a lower-case letter alone does not show that the sentence
+            // continues.
             Some(c) if c.is_lowercase() => {
                 let is_letter = word.chars().count() == 1 && word.chars().all(char::is_alphabetic);
                 is(self.titles) || is_letter || word.contains('.')

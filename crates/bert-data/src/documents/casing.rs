@@ -52,8 +52,8 @@ pub fn casing_warning(config: &BuildConfig) -> Result<Option<String>> {
 }
 
 /// Returns the vocabulary of a configuration and the normalization for it: from the options, else from the tokenizer
-/// files, else as in the reference. If the options leave it open, accents are kept for a vocabulary of lower-cased
-/// words with accents.
+/// files, else as in the reference. If neither states whether to strip accents, accents are kept in keyed mode for a
+/// vocabulary of lower-cased words with accents.
 pub(crate) fn tokenizer_of(config: &BuildConfig) -> Result<(Vocabulary, TokenizerSettings)> {
     let files = TokenizerFiles::read(config.vocab()?)?;
     let mut settings = config.stated_settings().or(files.stated).resolved();

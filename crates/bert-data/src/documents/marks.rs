@@ -63,8 +63,8 @@ pub(crate) fn marks(word: &str) -> Marks {
     found
 }
 
-/// Returns the number of words that white space separates, if fewer than one in a hundred can have marks that are
-/// letters: nearly all characters are of Latin, Greek or Cyrillic, or signs of typography.
+/// Returns the number of words that white space separates, if at most one in a hundred can have marks that are letters.
+/// This is so if nearly all characters are Latin, Greek or Cyrillic, or typographic signs.
 fn words_without_letters(text: &[u8]) -> Option<u64> {
     let words = text.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty()).count();
     let others = text.iter().filter(|byte| matches!(byte, 0xD6..=0xE1 | 0xE3..)).count();
@@ -72,8 +72,8 @@ fn words_without_letters(text: &[u8]) -> Option<u64> {
 }
 
 impl LostMarks {
-    /// Measures the first block of each file, up to 16 of them. Without `accents`, text that has hardly any marks that are
-    /// letters is not looked at further, and its accents are not counted.
+    /// Measures the first block of each file, up to 16 of them. Without `accents`, text that has hardly any marks that
+    /// are letters is not examined further, and its accents are not counted.
     ///
     /// # Errors
     /// Fails when a file cannot be read or has a faulty row.
@@ -121,7 +121,7 @@ impl LostMarks {
         100 * self.letters > self.words
     }
 
-    /// Returns the share of words with marks of the more frequent kind and the first of these words, in words.
+    /// Returns the share of words with marks of the more frequent kind and the first of these words, as text.
     pub(crate) fn share(&self) -> Option<String> {
         let (count, example) =
             if self.are_letters() { (self.letters, &self.letter) } else { (self.accents, &self.accent) };

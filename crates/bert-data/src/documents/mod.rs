@@ -5,11 +5,11 @@
 //! (`builder::token_store`). A [`DocumentsBuilder`] collects documents in memory or writes them to the store. The
 //! reference uses lists of lists of strings.
 //!
-//! A bucket: some documents of the text in memory, from which instances are made.
+//! A [`Bucket`] holds some documents of the text in memory, from which instances are generated.
 //!
-//! The documents are in text order, with their numbers, regardless of where they were read from. A random next sentence
-//! comes from the same bucket, and the number of a document selects its random stream. Buckets with the same documents
-//! therefore yield the same instances.
+//! The documents of a bucket are in text order, with their numbers, regardless of where they were read from. A random
+//! next sentence comes from the same bucket, and the number of a document selects its random stream. Buckets with the
+//! same documents therefore yield the same instances.
 
 mod abbreviations;
 pub(crate) mod casing;
@@ -283,7 +283,7 @@ impl DocumentsBuilder {
     ///
     /// # Errors
     /// Fails when the corpus is on disk and cannot be written, or when a document has more tokens than 32 bits can
-    /// count, in reference mode, which cannot split it.
+    /// count and cannot be split because of reference mode.
     pub(crate) fn push_sentence(&mut self, ids: &[u32]) -> Result<()> {
         self.packed.clear();
         self.documents.width.put(ids, &mut self.packed);

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::documents::BUCKET_TOKENS;
 
-/// Number of tokens from which a line is probably a paragraph: two to three times the length of a sentence.
+/// Minimum number of tokens of a line that is probably a paragraph: two to three times the length of a sentence.
 pub(crate) const PARAGRAPH_TOKENS: usize = 80;
 
 /// Statistics of the input, collected while reading.
@@ -22,7 +22,8 @@ pub(crate) struct ReadReport {
     pub null_rows: u64,
     /// Number of documents without tokens; omitted.
     pub empty_documents: u64,
-    /// Number of documents of the other data set of `--hold-out`, and of their sentences or pieces of them.
+    /// Number of documents that belong to the other data set of `--hold-out`, and number of their sentences or pieces
+    /// of sentences.
     #[serde(default)]
     pub left_out_documents: u64,
     #[serde(default)]
@@ -33,7 +34,7 @@ pub(crate) struct ReadReport {
     pub unknown_tokens: u64,
     /// Number of sentences that were cut because they are longer than an instance.
     pub cut_sentences: u64,
-    /// Number of tokens in sentences of [`PARAGRAPH_TOKENS`] or more.
+    /// Number of tokens in sentences of [`PARAGRAPH_TOKENS`] or more tokens.
     #[serde(default)]
     pub long_sentence_tokens: u64,
     /// Number of times that a document was cut because it reached the size of a bucket.

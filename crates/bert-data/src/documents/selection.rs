@@ -30,7 +30,7 @@ pub(crate) fn check_held_out(config: &BuildConfig, read: &ReadReport, kept: u64)
     Err(too_few(share, held_out, held_out + kept))
 }
 
-/// Returns the error for too few documents for a data set of their own.
+/// Returns the error for held-out documents that are too few for a data set.
 pub(crate) fn too_few(share: impl Display, held_out: u64, documents: u64) -> Error {
     Error::data(format!(
         "`.hold_out` {share} selects {held_out} of {documents} documents, too few to evaluate on: hold out a larger share, or \
@@ -54,7 +54,7 @@ pub(crate) fn with_limit(config: &BuildConfig) -> Result<Cow<'_, BuildConfig>> {
     let mut documents = 0_u64;
     each_document(&files, config, &mut |document| {
         documents += 1;
-        // Draws are not negative, so their bits are ordered as they are.
+        // Draws are not negative, so their bits have the same order as the draws.
         smallest.push(draw(config.random_seed, document).to_bits());
         if smallest.len() as u64 > number {
             smallest.pop();

@@ -80,7 +80,8 @@ impl SentenceSplitter {
     }
 }
 
-/// Returns whether a text is the number of an item of a list, such as `12.` or `a)`, which belongs to the sentence after it.
+/// Returns whether a text is the number of a list item, such as `12.` or `a)`. Such a number belongs to the sentence
+/// after it.
 fn is_list_number(text: &str) -> bool {
     let text = text.trim();
     let number = text.trim_end_matches(['.', ')']);
@@ -89,7 +90,7 @@ fn is_list_number(text: &str) -> bool {
     number.len() < text.len() && (is_letter || is_number)
 }
 
-/// Iterates over the ends of sentences inside a text that scripts without rules in `sentencex` mark, such as Khmer and
+/// Iterates over the ends of sentences inside a text in scripts for which `sentencex` has no rules, such as Khmer and
 /// Tibetan.
 fn script_ends(sentence: &str) -> impl Iterator<Item = usize> {
     let mut chars = sentence.char_indices().peekable();

@@ -72,7 +72,7 @@ fn about(manifest: &Manifest) -> Vec<String> {
     ]
 }
 
-/// Renders whether the data is good to train on.
+/// Renders the result: whether the data are fit for training.
 fn result(warnings: &[String], manifest: &Manifest) -> Markup {
     let report = &manifest.report;
     let size = format!(

@@ -1,7 +1,7 @@
 //! Shows what the builder does to a text, stage by stage: sentences, word pieces, segments, truncation, masks.
 //!
-//! The draws come from the streams of a build in keyed mode with the same seed and pass. A build also shuffles the
-//! documents of a bucket, so that its random segments B are from other documents.
+//! The draws come from the streams of a build in keyed mode with the same seed and pass. A build also assigns the
+//! documents to buckets, so its random segments B may come from other documents.
 
 use std::ops::Range;
 

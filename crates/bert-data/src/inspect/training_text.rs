@@ -14,7 +14,7 @@ use crate::dataset::DataSet;
 use crate::dataset::document_groups::DocumentGroups;
 use crate::error::Result;
 
-/// Minimum number of tokens to read from a shard; fewer are not worth opening it.
+/// Minimum number of tokens to read from a shard; opening a shard for fewer tokens is not worthwhile.
 const MIN_TOKENS_PER_SHARD: u64 = 1 << 20;
 
 /// Passes about `max_tokens` tokens of a data set to `on_text`: all tokens, or equal amounts from the beginning of

@@ -88,7 +88,7 @@ pub struct Masker {
     sep: TokenId,
     /// For each plain id, whether its token begins with `##`.
     continues: Vec<bool>,
-    /// The ids for random replacements; empty for the whole vocabulary.
+    /// The ids for random replacements; empty if every id of the vocabulary may be used.
     replacements: Vec<TokenId>,
     /// The sets of positions that are masked together: first position and number of tokens.
     candidates: Vec<(u32, u32)>,
@@ -169,7 +169,7 @@ impl Masker {
                 break;
             }
             if !rules.reference {
-                // The same uniform order as a shuffle, but drawn only as far as needed.
+                // Draws the same uniform order as a shuffle, but only as far as needed.
                 let other = next + random.below(self.candidates.len() - next);
                 self.candidates.swap(next, other);
             }

@@ -106,7 +106,8 @@ impl PairRules {
 /// The segments of a pair before they were truncated, as token ranges of their documents.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct UncutPair {
-    /// Maximum number of text tokens of this document's instances; it may be a short length that was drawn at random.
+    /// Target number of text tokens of this document's instances: the maximum, or a shorter length that was drawn at
+    /// random.
     pub(crate) target: usize,
     pub(crate) a: Range<usize>,
     pub(crate) b: Range<usize>,

@@ -122,14 +122,14 @@ impl VocabConfig {
         if folds { turkic_lower_case(text) } else { text.into() }
     }
 
-    /// Returns these options with a decision about accents: if no option asks to strip them, the marks of scripts in which
-    /// they are letters are kept.
+    /// Returns these options with a decision about accents: if no option asks to strip accents, marks that are letters
+    /// of their script are kept.
     pub(super) fn with_marks(&self, lost: &LostMarks) -> Self {
         let keeps = self.strip_accents.is_none() && self.do_lower_case && lost.are_letters();
         Self { strip_accents: if keeps { Some(false) } else { self.strip_accents }, ..self.clone() }
     }
 
-    /// Returns a note about accents that were stripped, or that were kept without being asked for.
+    /// Returns a note about accents that were stripped, or that were kept although no option asked for it.
     pub(super) fn accents_note(&self, lost: &LostMarks) -> Option<String> {
         let share = lost.share()?;
         if self.with_marks(lost).tokenizer_settings().strips_accents() {

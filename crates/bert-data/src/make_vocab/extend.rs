@@ -5,7 +5,7 @@
 //! the gains that it changes are computed again, and so on. Frequency alone would add pieces of words that are short
 //! already.
 //!
-//! WordPiece takes the longest piece at every place, so a word keeps its pieces unless a new one is among them.
+//! WordPiece takes the longest piece at every place, so the pieces of a word change only if a new piece is one of them.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
@@ -29,7 +29,7 @@ const MAX_JOINED: usize = 6;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ExtendedVocabulary {
-    /// All words in the order of their ids. The ids of old pieces do not change.
+    /// All tokens in the order of their ids. The ids of old pieces do not change.
     pub tokens: Vec<String>,
     /// The new pieces, in the order in which they were chosen.
     pub added: Vec<AddedPiece>,
@@ -60,9 +60,9 @@ pub struct ExtensionReport {
     pub added: usize,
     /// Number of new pieces on rows of `[unusedN]`.
     pub on_unused_rows: usize,
-    /// Pieces of a word on average, before and after; a word that cannot be spelled is one piece, `[UNK]`.
+    /// Average number of pieces per word, before and after; a word that cannot be spelled is one piece, `[UNK]`.
     pub pieces_per_word: [f64; 2],
-    /// Words that cannot be spelled, before and after.
+    /// Number of words that cannot be spelled, before and after.
     pub unknown_words: [u64; 2],
 }
 
@@ -204,7 +204,7 @@ impl Pieces {
         Some(split)
     }
 
-    /// Returns the pieces of one character that a word needs and that are missing.
+    /// Returns the one-character pieces that a word needs and that are missing.
     fn missing_characters(&self, word: &str, more: Option<&str>) -> Vec<CompactString> {
         let pieces = word.chars().enumerate().map(|(at, c)| piece(c.encode_utf8(&mut [0; 4]), at > 0));
         pieces.filter(|piece| !self.set.contains(piece) && more != Some(piece.as_str())).collect()
@@ -230,7 +230,8 @@ struct Search<'a> {
     words: &'a [(CompactString, u64)],
     /// The words that contain a candidate, by their index.
     uses: AHashMap<CompactString, BTreeSet<u32>>,
-    /// Candidates by gain; a gain may be larger than it is now. The last number is the round that computed it.
+    /// Candidates by the gain that was computed last, which may be larger than the present gain. The last number is the
+    /// round in which the gain was computed.
     queue: BinaryHeap<(u64, Reverse<CompactString>, usize)>,
     /// Cost of each word.
     costs: Vec<u64>,

@@ -1,8 +1,8 @@
 //! Trains a WordPiece vocabulary on text. The same text gives the same bytes every time.
 //!
 //! The tokens are `[PAD] [UNK] [CLS] [SEP] [MASK]`, the alphabet, the alphabet as continuations (`##a`), then merged
-//! pieces in the order of merging, the most frequent pair first. If the text has no more pairs to merge, such as text
-//! of ideographs, the remaining room is filled with characters that the alphabet left out. Words are split as in the
+//! pieces in the order of merging, the most frequent pair first. If the text has no more pairs to merge, as in text of
+//! ideographs, the remaining room is filled with characters that the alphabet left out. Words are split as in the
 //! reference's tokenizer. The reference publishes vocabularies, but not the program that generated them.
 //!
 //! Memory: [`VocabConfig::max_words`] limits the number of distinct words that are counted and trained on, at about 300
@@ -39,7 +39,7 @@ use crate::documents::read::Source;
 use crate::error::{Error, Result};
 use crate::parallel::Workers;
 
-/// Default minimum size of the alphabet, and the fraction of the text up to which it grows.
+/// Default minimum size of the alphabet, and the fraction of the text that a larger alphabet covers.
 const ALPHABET: usize = 1000;
 const COVERED: (u128, u128) = (9_999, 10_000);
 
@@ -156,7 +156,8 @@ impl TrainingText<'_> {
         Ok((counts, read))
     }
 
-    /// Counts the tokens of the text under a vocabulary, and the `[UNK]` among them, in the report.
+    /// Counts the tokens of the text under a vocabulary, and the `[UNK]` tokens among them, and writes both counts to
+    /// the report.
     fn count_tokens(
         &self,
         tokens: &[String],

@@ -33,7 +33,7 @@ pub struct VocabReport {
     pub invalid_utf8_lines: u64,
     /// Number of null rows of tables, which are skipped.
     pub null_rows: u64,
-    /// The accents that were stripped, or kept without being asked for, in words.
+    /// A note about accents that were stripped, or that were kept although no option asked for it.
     pub accents: Option<String>,
     /// Remarks on the files for the user.
     pub remarks: Remarks,

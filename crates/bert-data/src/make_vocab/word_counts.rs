@@ -1,7 +1,7 @@
 //! Counts the words and characters of a text in bounded memory.
 //!
-//! Characters are counted exactly, and so are words up to a maximum number of distinct words. Beyond it the rarest
-//! words are dropped, and only the number of their occurrences is kept.
+//! Characters are counted exactly, and so are words up to a maximum number of distinct words. Beyond this maximum, the
+//! rarest words are dropped, and only the number of their occurrences is kept.
 
 use ahash::AHashMap;
 use compact_str::CompactString;
@@ -9,7 +9,7 @@ use compact_str::CompactString;
 /// Maximum length of a word; longer words are `[UNK]` to the tokenizer and useless for training.
 const MAX_WORD_CHARACTERS: usize = 200;
 
-/// Number of times that a character begins a word, and that it occurs inside a word.
+/// Number of times that a character begins a word, and number of times that it occurs inside a word.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct PositionCounts {
     pub(super) first: u64,

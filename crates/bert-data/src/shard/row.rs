@@ -191,7 +191,8 @@ impl ShardRows {
     }
 }
 
-/// Checks the rules for any row, regardless of its source. A negative number in a file exceeds 31 bits here.
+/// Checks the rules for any row, regardless of its source. Here, a negative number from a file is a number of more than
+/// 31 bits.
 pub(crate) fn check_row(row: Row<'_>) -> Result<(), Error> {
     let tokens = row.input_ids.len();
     if tokens == 0 {

@@ -3,7 +3,7 @@
 //! Any thread can encode row groups (`GroupEncoder`); a `ShardWriter` writes them in order. `RowEncoder` encodes rows
 //! of instances. `builder::plan` assigns rows to shards. The reference writes padded TFRecords round-robin.
 //!
-//! The entries in a shard's Parquet footer, which identify the shard without its manifest.
+//! The entries in a shard's Parquet footer identify the shard without its manifest:
 //!
 //! | key | value |
 //! |---|---|
@@ -286,12 +286,12 @@ impl Footer {
     }
 }
 
-/// Columns that contain 0 or 1 for each token: their minimum and maximum would be useless, and take 4 % of the time of
-/// a build.
+/// Columns that contain 0 or 1 for each token: their minimum and maximum would be useless and would take 4 % of the
+/// time of a build.
 const FLAGS: [&str; 3] = ["segment_ids", "token_type_ids", "attention_mask"];
 
 /// Returns the properties that all shards share: the program name in the form that Parquet readers parse, and the
-/// minimum and maximum of each column chunk, which lets readers skip some.
+/// minimum and maximum of each column chunk, which lets readers skip chunks.
 pub(crate) fn shard_properties(footer: Vec<KeyValue>) -> WriterPropertiesBuilder {
     let path = |flag: &str| ColumnPath::new([flag, "list", "element"].map(String::from).to_vec());
     FLAGS

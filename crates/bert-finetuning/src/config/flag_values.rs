@@ -8,7 +8,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// One or more values of a flag, separated by commas. In JSON, a single value or a list.
+/// One or more values of a flag, separated by commas. In JSON, they are a single value or a list.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Choices<T> {
@@ -44,7 +44,7 @@ impl<T: FromStr<Err: fmt::Display>> FromStr for Choices<T> {
 /// Maximum number of seeds.
 const MAX_SEEDS: usize = 10_000;
 
-/// Seeds, one run each. In JSON, a list of numbers.
+/// Seeds, one run each. In JSON, they are a list of numbers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Seeds(pub Vec<u64>);
@@ -73,7 +73,7 @@ impl FromStr for Seeds {
         for part in text.split(',') {
             let range = range(part.trim())
                 .ok_or_else(|| format!("{part:?} is neither a number nor a range such as 1-5"))?;
-            // `count` would overflow: a range may have 2^64 numbers.
+            // Subtract instead of counting: a range may have 2^64 numbers, and the result of `count` would overflow.
             if range.end() - range.start() >= (MAX_SEEDS - seeds.len().min(MAX_SEEDS)) as u64 {
                 return Err(format!("more than {MAX_SEEDS} seeds"));
             }

@@ -1,8 +1,8 @@
 //! Expands flags with several values ([`Choices`]) into a grid of configurations, one per cell, fills in the defaults
 //! that depend on the size of the model, and records the chosen cell.
 //!
-//! The report lists the score of each cell on the held-out part of train. Cells are not chosen by dev, so the scores on
-//! dev are not optimistic.
+//! The report lists the score of each cell on the held-out part of train. The scores on dev do not choose the cell, so
+//! they are not optimistic.
 
 use std::fmt;
 
@@ -28,8 +28,8 @@ pub(crate) struct Cell {
     pub(crate) resolved: Resolved,
 }
 
-/// Returns the cells of a configuration, all checked: one, unless a flag has several values. Other options have these
-/// defaults for a training set with this number of items.
+/// Returns the cells of a configuration after checking them: one cell, unless a flag has several values. Options that
+/// no flag gives get these defaults, for a training set with this number of items.
 pub(crate) fn cells(
     config: &FinetuneConfig,
     defaults: &TuningDefaults,
@@ -72,7 +72,7 @@ pub(crate) fn cells(
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct GridReport {
-    /// The metric whose mean over the seeds decides.
+    /// The metric whose mean over the seeds selects the cell.
     pub metric: Metric,
     /// Number of examples held out of train to measure it.
     pub held_out_examples: usize,
@@ -111,7 +111,7 @@ impl CellReport {
 }
 
 impl CellReport {
-    /// Formats the row of a table: statistics of the metric and settings.
+    /// Returns a row of a table: the statistics of the metric and the settings.
     pub fn row(&self, metric: Metric) -> String {
         let Statistics { mean, sd, median, max, .. } = self.statistics;
         let [mean, sd, median, max] =
@@ -136,12 +136,12 @@ impl fmt::Display for GridReport {
     }
 }
 
-/// Peak learning rates of a whole model that is fine-tuned; BERT-base has the rate of its task.
+/// Peak learning rates when the whole model is fine-tuned. For BERT-base, the task determines the rate.
 const LEARNING_RATES: [(Preset, f64); 2] = [(Preset::Tiny, 5e-4), (Preset::Mini, 3e-4)];
-/// Minimum number of epochs, as for the published small models; BERT-base has the number of its task.
+/// Minimum number of epochs, as for the published small models. For BERT-base, the task determines the number.
 const EPOCHS: [(Preset, f64); 2] = [(Preset::Tiny, 4.0), (Preset::Mini, 4.0)];
-/// Minimum number of steps of BERT-mini and smaller models. A small training set is repeated until it has them, but not
-/// more often than [`MAX_EPOCHS`].
+/// Minimum number of steps for BERT-mini and smaller models. A small training set is repeated until the run has this
+/// number of steps, but for at most [`MAX_EPOCHS`] epochs.
 const MIN_STEPS: u64 = 1000;
 /// Maximum number of epochs of a small training set, unless the task has more.
 const MAX_EPOCHS: f64 = 10.0;
@@ -192,7 +192,7 @@ impl TuningDefaults {
         Self { learning_rate, num_train_epochs: epochs, min_steps, precision }
     }
 
-    /// Returns the number of epochs of a training set with this number of items; `None` is a large one.
+    /// Returns the number of epochs for a training set with this number of items; `None` means a large training set.
     pub(crate) fn epochs(&self, items: Option<usize>, batch_size: usize) -> f64 {
         let Some(items) = items else { return self.num_train_epochs };
         let enough = (self.min_steps as f64 * batch_size as f64 / items.max(1) as f64).ceil();

@@ -296,7 +296,8 @@ fn defaults() -> FinetuneConfig {
     FinetuneConfig::new(Task::Rte, "", "")
 }
 
-/// Writes a path as it is recorded: files of a data set in the cache of the Hub by their name with the commit.
+/// Writes a path in the form that the report records. A file of a data set in the Hub's cache is recorded by its name
+/// with the commit.
 fn recorded_path<S: Serializer>(path: &Option<PathBuf>, serializer: S) -> Result<S::Ok, S::Error> {
     path.as_deref().map(|path| name_of_cached(path).map_or(path.into(), PathBuf::from)).serialize(serializer)
 }
@@ -373,7 +374,7 @@ impl FinetuneConfig {
         rates * sizes * epochs
     }
 
-    /// Returns the fraction of the training examples to hold out, given or by default.
+    /// Returns the fraction of the training examples to hold out: the given one or the default.
     pub fn held_out_share(&self) -> Option<f64> {
         self.holdout.or((self.grid_cells() > 1).then_some(0.1))
     }

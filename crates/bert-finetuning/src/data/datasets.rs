@@ -34,7 +34,7 @@ pub(crate) struct Sets<'a, S> {
     pub(crate) to_predict: Option<S>,
     /// Whether train or dev is a sample instead of the official file.
     pub(crate) is_sample: bool,
-    /// The texts that each part shares with the training set, and test with dev.
+    /// The texts that each part shares with the training set, and the texts that test shares with dev.
     pub(crate) shared_texts: Vec<SharedTexts>,
     /// Remarks on the data, for the report.
     pub(crate) notes: Vec<String>,
@@ -85,7 +85,7 @@ impl<'a, S> Sets<'a, S> {
             }
             match config.find_split(split) {
                 Ok(file) => scored.push((part, read(&file.path, Purpose::Score)?)),
-                // A test file is optional, unless it is named.
+                // A test file is optional, unless `--test-file` names one.
                 Err(error) if split == Split::Test && config.test_file.is_some() => return Err(error),
                 Err(_) => {}
             }
@@ -111,7 +111,8 @@ impl<'a, S> Sets<'a, S> {
         set: impl Fn(Vec<T>) -> S,
     ) -> Result<Self, Error> {
         let allow_overlap = setup.config.allow_overlap;
-        // Before a part of the training data is selected, so that the part does not hide that dev is in them.
+        // Compare before selecting a part of the training data: comparing only the part could hide that the data
+        // contain dev.
         let all = compared("the training data", &train, &scored);
         all.iter().try_for_each(|shared| shared.check(allow_overlap))?;
         let DividedExamples { train, held_out, parts: training } = divide(setup.config, train)?;
@@ -145,7 +146,7 @@ impl<'a, S> Sets<'a, S> {
     }
 }
 
-/// Compares the scored sets with training examples, which have this name, and test with dev.
+/// Compares the scored sets with the training examples, which messages call `name`, and compares test with dev.
 fn compared<T: Texts>(name: &str, train: &[T], scored: &[(Part, Vec<T>)]) -> Vec<SharedTexts> {
     let texts = ComparedTexts::new(name, train);
     let mut shared: Vec<SharedTexts> =
@@ -194,7 +195,7 @@ impl FinetuneConfig {
     /// Returns the columns of a table: `--columns`, or those with the usual names.
     ///
     /// # Errors
-    /// Fails when the table cannot be read, or when it lacks the usual names; the error then names its columns.
+    /// Fails when the table cannot be read, or when its columns do not have the usual names; the error then lists them.
     fn columns_of(&self, train: &Path) -> Result<Vec<String>, Error> {
         if !self.table.columns.is_empty() {
             return Ok(self.table.columns.clone());
@@ -213,8 +214,8 @@ impl FinetuneConfig {
         Err(Error::option("columns", reason))
     }
 
-    /// Returns the configuration with a table's classes or range filled in, and remarks on its labels; other tasks are
-    /// unchanged.
+    /// Returns the configuration with a table's classes or range filled in, and remarks on the table's labels. For
+    /// other tasks, the configuration is unchanged.
     ///
     /// # Errors
     /// Fails when a file of the table is invalid; the error names the line.
@@ -227,7 +228,7 @@ impl FinetuneConfig {
         let dev = path(Split::Dev)?;
         let test = match path(Split::Test) {
             Ok(test) => Some(test),
-            // A test file is optional, unless it is named.
+            // A test file is optional, unless `--test-file` names one.
             Err(error) if error.is_absent() => None,
             Err(error) => return Err(error),
         };
@@ -255,7 +256,7 @@ pub(crate) struct RowExamples {
 pub struct TrainingRows<'a> {
     /// The rows to train on.
     pub train: &'a [TextRow],
-    /// The rows to score on. They choose the epoch too, unless the configuration says otherwise.
+    /// The rows to score on. They also select the epoch, unless the configuration disables this.
     pub dev: &'a [TextRow],
 }
 

@@ -38,7 +38,7 @@ impl TrainingParts {
     }
 }
 
-/// The examples of the training file, divided in two; each half keeps the order of the file.
+/// The examples of the training file, divided in two; each part keeps the order of the file.
 #[derive(Debug)]
 pub(crate) struct DividedExamples<T> {
     pub(crate) train: Vec<T>,
@@ -83,8 +83,8 @@ pub(crate) fn divide<T: Texts>(
 /// Share of a single table that becomes dev.
 const DEV_SHARE: f64 = 0.2;
 
-/// Divides the examples of a single table into train and dev: a fifth of the sources of each class is dev. The draw depends on
-/// `--subset-seed` alone.
+/// Divides the examples of a single table into train and dev: a fifth of the sources of each class becomes dev. The
+/// draw depends on `--subset-seed` alone.
 ///
 /// # Errors
 /// Fails when dev would be empty.
@@ -138,8 +138,8 @@ fn groups<T: Texts>(examples: &[T]) -> Vec<Vec<usize>> {
     groups
 }
 
-/// Returns the examples of the first groups of a permutation, `count` or as few more as complete the last group, and the rest.
-/// With the same stream, larger subsets contain the smaller ones.
+/// Draws whole groups in random order until they have at least `count` examples, and returns their examples and the
+/// other examples. With the same stream, larger subsets contain the smaller ones.
 fn draw<T>(
     examples: Vec<T>,
     mut groups: Vec<Vec<usize>>,

@@ -1,5 +1,5 @@
-//! Hashes of the texts of examples, by which sets are compared and divided: equal texts never belong to both sides.
-//! Also finds examples of one set with the same texts.
+//! Hashes the texts of examples, to compare sets and to divide them: equal texts never belong to both parts. Also finds
+//! examples of one set with the same texts.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -9,7 +9,8 @@ use bert_training::Error;
 use serde::{Deserialize, Serialize};
 use twox_hash::XxHash3_64;
 
-/// Hashes of the texts of an example. Case and white space do not matter, nor white space around punctuation.
+/// Hashes of the texts of an example. Case, the kind and amount of white space, and white space around punctuation do
+/// not matter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TextHashes {
     /// All texts together.
@@ -31,7 +32,7 @@ pub(crate) trait Texts {
     /// Returns the text to quote in messages.
     fn quoted(&self) -> String;
 
-    /// Returns the number of its class; 0 if it has none.
+    /// Returns the number of the example's class; 0 if it has no class.
     fn class(&self) -> usize {
         0
     }
@@ -83,7 +84,7 @@ impl Texts for Example {
     }
 }
 
-/// The group is the paragraph. A question such as "When?" is shared by chance.
+/// The group is the paragraph. Two sets may share a question such as "When?" by chance, so the question is not a part.
 impl Texts for Question {
     fn text_hashes(&self) -> TextHashes {
         let all = TextHashes::new([&*self.context, self.question.as_str()].into_iter());
@@ -126,16 +127,17 @@ pub struct SharedTexts {
     pub examples: usize,
     /// Examples with the same texts as an example of the other set.
     pub equal: usize,
-    /// Examples with a text that is in the other set too; these include the equal ones.
+    /// Examples with a text that is also in the other set, including the equal examples.
     pub with_shared_text: usize,
-    /// Whether the set is part of the other one: at least nine tenths of its examples and a hundred different texts, or all
-    /// examples of both, are in both.
+    /// Whether the set counts as part of the other one: at least nine tenths of its examples are in the other set, with
+    /// at least a hundred different texts; or both sets have the same examples.
     pub is_part: bool,
 }
 
-/// Share of equal examples from which a set is part of another one.
+/// Minimum share of equal examples at which a set counts as part of another one.
 const PART_SHARE: f64 = 0.9;
-/// Smallest number of different texts of a set that is part of a larger one. Fewer texts may be equal by chance.
+/// Minimum number of different shared texts at which a set counts as part of a larger one. Fewer texts may be equal by
+/// chance.
 const PART_TEXTS: usize = 100;
 
 /// The texts of a set that other sets are compared with.
@@ -161,7 +163,7 @@ impl ComparedTexts {
         }
     }
 
-    /// Counts the examples of a set that these texts have too.
+    /// Counts the examples of a set whose texts are also among these texts.
     pub(crate) fn shared_with<T: Texts>(&self, part: Part, examples: &[T]) -> SharedTexts {
         let mut found = HashSet::new();
         let mut shared = SharedTexts {
@@ -188,10 +190,10 @@ impl ComparedTexts {
 }
 
 impl SharedTexts {
-    /// Rejects a part of the other set, unless the user allows it.
+    /// Rejects a scored set that is part of the other set, unless the user allows it.
     ///
     /// # Errors
-    /// Fails when the part is in the other set and `allow_overlap` is false; the error names both.
+    /// Fails when the scored set is part of the other set and `allow_overlap` is false; the error names both sets.
     pub(crate) fn check(&self, allow_overlap: bool) -> Result<(), Error> {
         let Self { part, compared_with, examples, equal, is_part, .. } = self;
         if !is_part || allow_overlap {
@@ -223,7 +225,8 @@ impl SharedTexts {
     }
 }
 
-/// Share of repeated examples above which there is a remark: intervals count each example as an independent one.
+/// Share of repeated examples above which a warning is given, because confidence intervals treat all examples as
+/// independent.
 const NOTABLE_REPEATS: f64 = 0.05;
 /// Maximum number of characters of a quoted text.
 const QUOTED: usize = 80;
@@ -251,7 +254,7 @@ pub(crate) fn contradictions<T: Texts>(set: &str, examples: &[T]) -> Option<Stri
     ))
 }
 
-/// Returns a warning about a scored set in which many examples repeat the texts of others.
+/// Returns a warning about a scored set in which many examples repeat the texts of other examples.
 pub(crate) fn repeats<T: Texts>(set: &str, examples: &[T]) -> Option<String> {
     let all = examples.len();
     let count = all - groups(examples).len();
@@ -262,7 +265,7 @@ pub(crate) fn repeats<T: Texts>(set: &str, examples: &[T]) -> Option<String> {
     })
 }
 
-/// Returns the examples by the hash of their texts.
+/// Returns the groups of examples with the same texts, by the hash of the texts.
 fn groups<T: Texts>(examples: &[T]) -> HashMap<u64, Group> {
     let mut groups: HashMap<u64, Group> = HashMap::new();
     for (at, example) in examples.iter().enumerate() {

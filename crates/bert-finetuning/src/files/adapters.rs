@@ -28,7 +28,8 @@ pub struct FusionReport {
 }
 
 /// Writes a fine-tuned model into folders whose names begin with `prefix`. A full model or an adapter goes into
-/// `model/`; a merged adapter also into `adapter/`. For a fusion, `model/` contains the attention, the head and copies of the adapters' files.
+/// `model/`; a merged adapter also goes into `adapter/`. For a fusion, `model/` contains the attention, the head and
+/// copies of the adapters' files.
 pub(crate) fn save_with_adapters(
     output: &OutputFolder,
     prefix: &str,

@@ -36,8 +36,8 @@ pub(crate) struct OutputFolder {
 }
 
 impl OutputFolder {
-    /// Checks that the folder can be created, or is not finished and not in use. It writes nothing, so it can be called
-    /// before long work.
+    /// Checks that the output folder can be created, or that it is neither finished nor in use. The check writes
+    /// nothing, so callers can run it before long work.
     pub(crate) fn check_free(output: &Path) -> Result<(), Error> {
         let folder = StagedFolder::new(&Disk, output);
         folder.check_not_in_use()?;
@@ -48,8 +48,8 @@ impl OutputFolder {
         check_writable(&Disk, output)
     }
 
-    /// Removes what a process left in a finished fine-tuning when it was killed right after the report: the marker, and with
-    /// `remove_runs` the saved runs.
+    /// Removes the files that remain in a finished fine-tuning if its process was killed right after it wrote the
+    /// report: the marker, and with `remove_runs` the saved runs.
     pub(crate) fn clean_finished(
         output: &Path,
         remove_runs: impl FnOnce(&StagedFolder<'_>) -> Result<(), Error>,

@@ -1,7 +1,7 @@
 //! Renders a model card: the `README.md` of a model folder, with a header for the Hugging Face Hub.
 //!
-//! <https://huggingface.co/docs/hub/model-cards> has the fields of the header. A score is in its `model-index`; the
-//! format has no field for an interval, so the name of a score contains it.
+//! <https://huggingface.co/docs/hub/model-cards> has the fields of the header. The scores are in its `model-index`. The
+//! format has no field for a confidence interval, so the name of a score contains the interval.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -21,7 +21,7 @@ pub struct CardOptions {
 }
 
 impl CardOptions {
-    /// Checks that both have the form of an identifier.
+    /// Checks that language and licence have the form of an identifier.
     ///
     /// # Errors
     /// Fails when one of them has a different form; the error names the flag.
@@ -38,7 +38,7 @@ impl CardOptions {
         Ok(())
     }
 
-    /// Returns these statements, with `other`'s for those that are absent.
+    /// Returns these statements; absent ones are taken from `other`.
     #[must_use]
     pub fn or(self, other: Self) -> Self {
         Self {
@@ -65,7 +65,7 @@ pub fn python_usage(class: &str) -> String {
 pub struct CardDataset {
     /// Description, such as `dev of rte, 277 examples`.
     pub name: String,
-    /// Identifier on the Hub, such as `glue`, or a similar word for data that are not there.
+    /// Identifier on the Hub, such as `glue`, or a similar word for data that are not on the Hub.
     pub id: String,
     /// Part of the data set on the Hub, such as `rte`.
     pub config: Option<String>,
@@ -73,7 +73,8 @@ pub struct CardDataset {
     pub split: Option<&'static str>,
 }
 
-/// Returns the language and the licence that the model card in a folder states, as far as it has them.
+/// Returns the language and the licence that the model card in a folder states; a statement that the card lacks is
+/// `None`.
 pub fn stated_in(folder: &Path) -> CardOptions {
     let text = std::fs::read_to_string(folder.join("README.md")).unwrap_or_default();
     let header =
@@ -155,7 +156,7 @@ impl Card {
         out
     }
 
-    /// Returns the header in YAML. A JSON text is a YAML text, so texts are quoted as in JSON.
+    /// Returns the header in YAML. Every JSON string is a YAML string, so texts are quoted as in JSON.
     fn header(&self, options: &CardOptions) -> String {
         let quoted = |text: &str| serde_json::Value::from(text).to_string();
         let mut out = String::from("---\n");
@@ -199,7 +200,7 @@ impl Card {
     }
 }
 
-/// Returns the rows of a table; the values may come from files.
+/// Returns the rows of a table. The values may come from files, so Markdown in them is escaped.
 fn table(cells: &[(&str, String)]) -> String {
     rows(cells.iter().map(|(key, value)| [(*key).to_string(), plain(value)]))
 }

@@ -122,7 +122,7 @@ impl<M: AdapterSupport> FinetuneTask for Classification<'_, M> {
     fn digest(set: &LabelledExamples) -> String {
         let mut bytes = Vec::new();
         for Example { index: _, text_a, text_b, choices, label } in &set.examples {
-            // Debug quotes keep the fields apart.
+            // The quotes of the Debug format separate the fields.
             bytes.extend(format!("{text_a:?} {text_b:?} {label:?}\n").into_bytes());
             if !choices.is_empty() {
                 bytes.extend(format!("{choices:?}\n").into_bytes());
@@ -360,7 +360,8 @@ fn constant_labels(sets: &Sets<'_, LabelledExamples>) -> Vec<String> {
     constant.map(|(name, set)| format!("all {} labels of {name} are equal", set.labels.len())).collect()
 }
 
-/// Returns warnings about sets with several examples of one index, by which predictions are written.
+/// Returns warnings about sets in which several examples have the same index, because prediction files identify
+/// examples by it.
 fn repeated_indices(sets: &Sets<'_, LabelledExamples>) -> Vec<String> {
     let scored = sets.with_names().skip(1);
     let all = scored.chain(sets.to_predict.iter().map(|set| ("the file to predict".to_string(), set)));

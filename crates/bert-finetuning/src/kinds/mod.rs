@@ -1,4 +1,5 @@
-//! The kinds of tasks, one file each: reads the examples, makes batches, computes the loss, answers, scores and writes.
+//! The kinds of tasks, one file each. A file reads the examples, makes batches, computes the loss, and predicts, scores
+//! and writes the answers.
 //!
 //! | prediction | file | model |
 //! |---|---|---|
@@ -76,9 +77,9 @@ pub(crate) trait FinetuneTask {
         Ok(model)
     }
 
-    /// Returns a micro-batch of the items with these indices. It is padded to the length of the whole batch of a step,
-    /// so that it has the dropout masks of its rows there. The loss of a step is divided by the targets of all its
-    /// micro-batches.
+    /// Returns a micro-batch of the items with these indices. It is padded to the length of the step's whole batch, so
+    /// that its rows have the same dropout masks as in the whole batch. The loss of a step is divided by the number of
+    /// targets in all its micro-batches.
     fn micro_batch(&self, items: &[usize], whole: &[usize]) -> MicroBatch<Self::Batch>;
 
     /// Returns the frozen encoder's output for every item, if the head needs nothing else.
@@ -189,7 +190,7 @@ pub(crate) trait FinetuneTask {
         if self.has(Part::HeldOut) { Part::HeldOut } else { Part::Dev }
     }
 
-    /// Answers a part with a model without autodiff; returns the answers and their scores.
+    /// Predicts the answers to a part with a model without autodiff; returns the answers and their scores.
     fn answer_and_score(
         &self,
         model: &Self::Model,

@@ -35,7 +35,7 @@ impl<'a> QuestionAnswering<'a> {
     /// Reads the task's files.
     ///
     /// # Errors
-    /// Fails when a file is missing or invalid, or when a question has no answer in version 1.1.
+    /// Fails when a file is missing or invalid, or when a question in a SQuAD 1.1 file has no answer.
     pub(crate) fn read(setup: Setup<'a>) -> Result<Self, Error> {
         let version_2 = setup.config.task.spec().kind == Kind::Spans { version_2: true };
         let (windows, answers) = setup.config.question_settings()?.expect("a task of questions");

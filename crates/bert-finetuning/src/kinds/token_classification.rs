@@ -205,8 +205,8 @@ fn truncated_words(sets: &Sets<'_, SentenceSet>) -> Vec<String> {
     notes.collect()
 }
 
-/// Returns a warning for each set without an entity: nothing can be learnt from such a training set, and F1 on another one is
-/// 0.
+/// Returns a warning for each set without an entity: nothing can be learned from such a training set, and F1 on such a
+/// scored set is 0.
 fn sets_without_entities(sets: &Sets<'_, SentenceSet>) -> Vec<String> {
     let has_entity = |sentence: &Sentence| sentence.tags.iter().any(|tag| tag != "O");
     let without = sets.with_names().filter(|(_, set)| !set.sentences.iter().any(has_entity));

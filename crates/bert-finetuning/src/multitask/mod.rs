@@ -1,8 +1,8 @@
 //! Trains one encoder on several tasks at once, with a classifier for each task.
 //!
-//! Every step is a batch of one task, drawn with a probability that depends on the sizes of the tasks. The task of a
-//! step is a function of seed and step only. The number of steps in an epoch is the number of batches in the combined
-//! examples of all tasks.
+//! Every step trains on a batch of one task. The task is drawn with a probability that depends on the sizes of the
+//! tasks. The task of a step is a function of seed and step only. The number of steps in an epoch is the number of
+//! batches in the combined examples of all tasks.
 
 use std::fmt;
 use std::path::{Path, PathBuf};

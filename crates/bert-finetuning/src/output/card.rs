@@ -72,8 +72,8 @@ fn settings(report: &FinetuneReport, start: String) -> Vec<(&'static str, String
 /// A dev set of GLUE: its task, the name of the task on the Hub, and its digest.
 type GlueSet = (Task, &'static str, &'static str);
 
-/// Digests of the dev sets of GLUE ([`FinetuneReport::dev_digest`]), which are on the Hub. Other data for the same task
-/// have no identifier there; neither have MNLI, QQP and STS-B, whose digests were not measured.
+/// Digests of the dev sets of GLUE ([`FinetuneReport::dev_digest`]), which are on the Hub. The card of other data for
+/// the same task has no identifier; neither have the cards of MNLI, QQP and STS-B, whose digests were not measured.
 const GLUE_DEV: [GlueSet; 6] = [
     (Task::Cola, "cola", "83bb2adaabfb76e8fd0a88a435bf2b4a0a0c23231d55f448b35e92bb245fa235"),
     (Task::Mrpc, "mrpc", "27eb24b18d99880f11cf10aec3ade97c23e0e29112a605d1b582f984913b2723"),
@@ -83,7 +83,7 @@ const GLUE_DEV: [GlueSet; 6] = [
     (Task::Qnli, "qnli", "4355a73f9186a96bcebacaa3284a7674e1f4547b1d86b05e1c29aacac97ac2c6"),
 ];
 
-/// Returns the data of the scores. Data sets of the Hub have their identifiers there.
+/// Returns the data of the scores. Data sets of the Hub get their identifiers on the Hub.
 fn dataset(report: &FinetuneReport) -> CardDataset {
     let name = report.dev.task.spec().name;
     let glue =

@@ -87,8 +87,8 @@ impl FinetuneReport {
         read_record(&path)
     }
 
-    /// Returns the differences between this report's fine-tuning and a task's present configuration and files; these
-    /// include the seeds and the file of `--predict`.
+    /// Returns the differences between this report's fine-tuning and a task's present configuration and files. The
+    /// seeds and the file of `--predict` are compared too.
     pub(crate) fn differences<T: FinetuneTask>(&self, task: &T) -> Result<Vec<String>, Error> {
         let mut changed = differences(&self.identity, &identity(task)?);
         let outputs = |config: &FinetuneConfig| json!({ "seeds": config.seeds, "predict": config.predict });

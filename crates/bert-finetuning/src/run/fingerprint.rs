@@ -50,7 +50,7 @@ pub(crate) fn identity<T: FinetuneTask>(task: &T) -> Result<Value, Error> {
         "test": digest(Part::Test),
         "defaults": checkpoint.defaults,
     });
-    // The models of finished runs exist only if it was given from the start.
+    // The models of finished runs exist only if `--keep-seeds` was given from the start.
     if config.keep_seeds {
         identity["keep_seeds"] = true.into();
     }

@@ -29,7 +29,7 @@ pub(crate) struct CellRuns<'a, T: FinetuneTask> {
     pub(crate) model_config: BertConfig,
     /// Index of the best run.
     best: usize,
-    /// The scores of all configurations; `None` if there is one only.
+    /// The scores of all configurations; `None` if there is only one configuration.
     pub(crate) grid: Option<GridReport>,
 }
 
@@ -129,7 +129,7 @@ impl<T: FinetuneTask> GridSearch<'_, T> {
         Ok(runs)
     }
 
-    /// Trains one configuration from every seed. Keeps the model of the best run in memory; with `--keep-seeds`, the
+    /// Trains one configuration with every seed. Keeps the model of the best run in memory; with `--keep-seeds`, the
     /// models of all runs are on disk.
     fn train_seeds<'c>(
         &self,
@@ -177,7 +177,7 @@ impl<T: FinetuneTask> GridSearch<'_, T> {
         Ok(CellRuns { cell, number, finished, model_config, best, grid: None })
     }
 
-    /// Trains `model` from the seed of `saved` with the cell's settings, or continues from `saved`, and scores it.
+    /// Trains `model` with the seed of `saved` and the cell's settings, or continues from `saved`, and scores it.
     ///
     /// # Errors
     /// Fails when the loss or gradient is not finite, when a file cannot be read or written, or when a stop is

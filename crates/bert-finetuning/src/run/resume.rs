@@ -105,7 +105,7 @@ pub(crate) fn remove_saved_runs(output: &StagedFolder<'_>) -> Result<(), Error> 
 /// The start of a fine-tuning, as its folder records it.
 pub(crate) struct RunStart<'a> {
     pub(crate) identity: &'a Value,
-    /// The model; one of the Hub with its commit.
+    /// The model; the name of a model on the Hub includes its commit.
     pub(crate) checkpoint: &'a Path,
 }
 
@@ -369,7 +369,7 @@ pub(crate) fn encode(value: Value) -> Value {
     })
 }
 
-/// Inverse of [`encode`].
+/// Returns the value that [`encode`] turned into this one.
 pub(crate) fn decode(value: Value) -> Value {
     map_leaves(value, &|value| match value {
         Value::String(text) => match text.strip_prefix('=') {

@@ -38,7 +38,7 @@ pub struct RunReport {
     pub epoch: f64,
     /// Whether `--patience` ended the run before its last epoch.
     pub stopped_early: bool,
-    /// Whether its training loss ended far above the loss of a uniform prediction.
+    /// Whether the run's training loss ended far above the loss of a uniform prediction.
     pub diverged: bool,
     /// Scores on the held-out part of train, which selected the state.
     pub held_out: Option<Scores>,
@@ -57,8 +57,8 @@ pub struct RunReport {
 }
 
 impl RunReport {
-    /// Returns the metric that selects states, runs and cells: on the held-out part of train if there is one, else on
-    /// dev.
+    /// Returns the score that selects states, runs and cells: the metric on the held-out part of train if there is one,
+    /// else on dev.
     pub(crate) fn selection_score(&self, metric: Metric) -> f64 {
         self.held_out.as_ref().unwrap_or(&self.dev).get(metric).unwrap_or(f64::NAN)
     }

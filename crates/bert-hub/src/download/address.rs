@@ -1,6 +1,6 @@
 //! Parts of addresses.
 
-/// Returns an address without its query, which may have a secret.
+/// Returns an address without its query, which may contain a secret.
 pub(super) fn without_query(url: &str) -> String {
     url.split('?').next().unwrap_or_default().to_string()
 }

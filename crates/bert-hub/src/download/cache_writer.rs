@@ -13,7 +13,7 @@ impl Cache<'_> {
         self.folder.join("blobs").join(digest)
     }
 
-    /// Returns the path of the lock of a file, where `huggingface_hub` has it too.
+    /// Returns the path of the lock of a file; `huggingface_hub` uses the same path.
     pub(super) fn lock(&self, digest: &str) -> PathBuf {
         let repository = self.folder.file_name().unwrap_or_default();
         self.folder.with_file_name(".locks").join(repository).join(format!("{digest}.lock"))
@@ -33,7 +33,7 @@ impl Cache<'_> {
         record(&self.list(commit), &files.join("\n"))
     }
 
-    /// Makes a file of a commit a link to the file of its digest. Where links are impossible, it is a copy.
+    /// Creates the file of a commit as a link to the file with its digest, or as a copy where links are impossible.
     pub(super) fn link(&self, commit: &str, file: &str, digest: &str) -> Result<(), Error> {
         let link = self.snapshot(commit).join(file);
         create_parent(&link)?;
@@ -46,7 +46,7 @@ impl Cache<'_> {
         match symlink(Path::new(&target), &link) {
             Err(_) if link.is_file() => Ok(()),
             Err(_) => {
-                // Under the lock of the file.
+                // The lock of the file is held.
                 let copy = link.with_added_extension("incomplete");
                 fs::copy(self.blob(digest), &copy).map_err(Error::io("write", &copy))?;
                 fs::rename(&copy, &link).map_err(Error::io("rename", &copy))
@@ -63,7 +63,7 @@ fn symlink(target: &Path, link: &Path) -> std::io::Result<()> {
 
 #[cfg(not(unix))]
 fn symlink(_: &Path, _: &Path) -> std::io::Result<()> {
-    // Windows wants a privilege for links, so huggingface_hub makes copies there too.
+    // Windows requires a privilege for links, so huggingface_hub makes copies there too.
     Err(std::io::ErrorKind::Unsupported.into())
 }
 
@@ -73,7 +73,7 @@ pub(super) fn create_parent(path: &Path) -> Result<(), Error> {
     fs::create_dir_all(folder).map_err(Error::io("create", folder))
 }
 
-/// Writes a record as a whole. A cache that may only be read stays without it: the Hub is asked again next time.
+/// Writes a record as a whole. A read-only cache does not get the record, so the Hub is asked again next time.
 fn record(path: &Path, text: &str) -> Result<(), Error> {
     let written = create_parent(path).and_then(|()| {
         bert_storage::write_atomic(path, |out| out.write_all(text.as_bytes()))?;

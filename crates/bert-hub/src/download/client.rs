@@ -14,7 +14,7 @@ use crate::event::Event;
 use crate::name::{Name, is_commit, is_hex};
 use crate::settings::Settings;
 
-/// Attempts for a file or a page, not counting those that have received bytes of a file.
+/// Maximum number of attempts for a file or a page; attempts that received bytes of a file are not counted.
 pub(super) const TRIES: u32 = 5;
 /// Maximum number of redirects of a request.
 const REDIRECTS: usize = 10;
@@ -47,7 +47,7 @@ impl From<Error> for Failure {
     }
 }
 
-/// The commit of a version, and of a model the names of its files.
+/// The commit of a version, and for a model the names of its files.
 pub(super) struct Version {
     pub(super) commit: String,
     pub(super) files: Vec<String>,
@@ -56,7 +56,7 @@ pub(super) struct Version {
 /// A file of the Hub.
 pub(super) struct RemoteFile {
     pub(super) name: String,
-    /// SHA-256 of a large file, or the digest of git of a small one.
+    /// SHA-256 of a large file, or git's digest of a small one.
     pub(super) digest: String,
     /// Size in bytes.
     pub(super) size: u64,
@@ -88,7 +88,7 @@ impl<'a> Client<'a> {
         let found = rustls_native_certs::load_native_certs().certs;
         let own: Vec<_> = found.iter().map(|der| Certificate::from_der(der).to_owned()).collect();
         let roots = if own.is_empty() { RootCerts::WebPki } else { RootCerts::new_with_certs(&own) };
-        // HTTPS_PROXY and its relatives are obeyed, but no proxy leads to a server on this computer.
+        // HTTPS_PROXY and its relatives are obeyed, but no proxy is used for a server on this computer.
         let is_local = settings.endpoint.starts_with("http://127.0.0.1");
         let agent = Agent::config_builder()
             .proxy(Proxy::try_from_env().filter(|_| !is_local))

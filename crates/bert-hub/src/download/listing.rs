@@ -17,8 +17,8 @@ const PAGES: usize = 2000;
 /// Maximum number of names in a message.
 const SHOWN: usize = 10;
 
-/// Asks for the files that a name means: a file, all files below a folder, or the matches of a pattern. Files with a part
-/// that begins with a dot are left out, unless a part of the name does.
+/// Asks for the files that a name means: a file, all files below a folder, or the matches of a pattern. Files whose
+/// path has a part that begins with a dot are left out, unless the name has such a part.
 ///
 /// # Errors
 /// Fails when the pattern is invalid, when no file has the name or matches it, or when a request fails.

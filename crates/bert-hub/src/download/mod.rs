@@ -28,7 +28,7 @@ use crate::settings::Settings;
 const PROGRESS_BYTES: u64 = 1 << 20;
 /// Timeouts after which a lock counts as abandoned if the locked file does not grow.
 const LOCK_TIMEOUTS: u32 = 60;
-/// Time between two looks at a lock.
+/// Time between two checks of a lock.
 const LOCK_PAUSE: Duration = Duration::from_millis(100);
 
 /// Downloads the needed files of a version that are not in the cache, and returns its commit. The description of the
@@ -70,7 +70,7 @@ pub(crate) fn download(
         }
         cache.record_complete(&commit, &needed)?;
     }
-    // Only now, so that an earlier version stays usable until this one is complete.
+    // The commit is recorded only now, so that an earlier version stays usable until this one is complete.
     cache.record_commit(&commit)?;
     Ok(commit)
 }
@@ -115,7 +115,7 @@ impl Download<'_> {
         self.cache.link(self.commit, &file.name, &file.digest)
     }
 
-    /// Downloads a file, or the rest of it, to a path. If the file is damaged after that, the whole of it is downloaded.
+    /// Downloads a file, or the rest of it, to a path. If the file is damaged after that, the whole file is downloaded.
     fn fetch_part(
         &self,
         file: &RemoteFile,

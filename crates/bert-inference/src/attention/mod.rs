@@ -25,9 +25,9 @@ use crate::model_dir::model_options::ModelOptions;
 pub struct AttentionOptions<'a> {
     /// The device, the maximum number of word pieces, and the encoder of an adapter.
     pub model: ModelOptions<'a>,
-    /// Layers, counted from 0, or from the end with negative numbers; by default all.
+    /// Layer numbers from 0, or negative numbers that count from the end; empty for all layers.
     pub layers: Vec<i32>,
-    /// Heads, counted from 0; by default all.
+    /// Head numbers from 0; empty for all heads.
     pub heads: Vec<usize>,
 }
 
@@ -38,8 +38,8 @@ pub struct Attention {
     pub tokens: Vec<String>,
     /// For each token, 0 for the first text and 1 for the second.
     pub segments: Vec<u32>,
-    /// For each token, the number of its word. The pieces of a word and the characters of a Chinese word (found by
-    /// jieba) have one number; `[CLS]` and `[SEP]` are words of one token.
+    /// For each token, the number of its word. The pieces of a word, and the characters of a Chinese word that jieba
+    /// finds, have the same number; `[CLS]` and `[SEP]` are words of one token.
     pub words: Vec<usize>,
     /// A remark on the length for the user.
     pub remark: Option<String>,
@@ -47,9 +47,9 @@ pub struct Attention {
     pub untruncated_length: usize,
     /// Number of `[UNK]` tokens.
     pub unknown: usize,
-    /// The model's numbers of the layers below, counted from 0.
+    /// The numbers that the layers in `layers` have in the model, counted from 0.
     pub layer_numbers: Vec<usize>,
-    /// The model's numbers of the heads below, counted from 0.
+    /// The numbers that the heads in `layers` have in the model, counted from 0.
     pub head_numbers: Vec<usize>,
     /// For each layer and each head, the weights of all pairs of tokens.
     pub layers: Vec<Vec<Vec<f32>>>,
@@ -83,7 +83,7 @@ impl Attention {
     ///
     /// # Errors
     /// Fails when the model lacks a layer or a head, when an encoder is given for a model that has one, when the text
-    /// is a pair and the model has one segment, or when the folder cannot be read or its vocabulary does not fit its
+    /// is a pair and the model has one segment, when the folder cannot be read, or when its vocabulary does not fit its
     /// model.
     pub fn from_model<'a>(
         folder: &Path,

@@ -22,11 +22,11 @@ pub struct DeviceRates {
 
 /// Width of BERT-base.
 const HIDDEN: usize = 768;
-/// Width inside its feed-forward network.
+/// Width inside the feed-forward network of BERT-base.
 const INTERMEDIATE: usize = 3072;
-/// Numbers of tokens of the product; the first that takes long enough is used.
+/// Numbers of tokens of the product. The first number whose product takes long enough is used.
 const TOKENS: [usize; 3] = [256, 2048, 16_384];
-/// Elements of a large tensor; the first that takes long enough is used.
+/// Numbers of elements of a large tensor. The first number whose operation takes long enough is used.
 const ELEMENTS: [usize; 3] = [1 << 20, 1 << 23, 1 << 26];
 /// Minimum duration of one operation.
 const ONE: Duration = Duration::from_millis(2);
@@ -73,8 +73,8 @@ fn launch_seconds(device: &Device) -> f64 {
     seconds(device, || x.clone().add_scalar(1.0))
 }
 
-/// Returns the work per second of the first size that takes at least [`ONE`], or of the last. `of` returns seconds and
-/// work.
+/// Returns the work per second of the first size that takes at least [`ONE`], or of the last size. `of` returns the
+/// seconds and the work of a size.
 fn rate(sizes: [usize; 3], of: impl Fn(usize) -> (f64, f64)) -> f64 {
     let mut rate = 0.0;
     for size in sizes {

@@ -14,7 +14,7 @@ use crate::error::Error;
 pub struct DeviceInfo {
     /// The name of the device on the command line.
     pub device: DeviceName,
-    /// The name that it gives itself; for the CPU, its vector instructions.
+    /// The name that the driver reports; for the CPU, its vector instructions.
     pub name: String,
     /// The backend, and the target that kernels are compiled for.
     pub backend: String,

@@ -1,4 +1,4 @@
-//! Records what made a result: the program with its commit, the processor, and the command that was started.
+//! Records the program with its commit, the processor and the command that produced a result.
 //!
 //! The summation order of a matrix product depends on the processor's vector instructions and L1 cache, never on the
 //! number of threads. A run that continues with a different program or on a different processor is equally valid, but
@@ -46,7 +46,7 @@ pub struct Invocation {
 }
 
 impl Invocation {
-    /// Returns the start of this process, for a run on these computers, one for each rank.
+    /// Returns the start of this process. `hosts` has the computer of each rank of the run.
     pub fn now(hosts: Vec<String>) -> Self {
         Self {
             commit: commit().to_owned(),

@@ -10,10 +10,10 @@
 //! faster on AMD's Zen 4 and 5, much faster on Intel's Xeons with AMX tiles, and slower on Xeons without them.
 //! Therefore one product of each kind is timed at the start, and a warning is printed if bf16 is slower.
 //!
-//! On CUDA bf16 is the default, to use the tensor cores. There f32 uses TF32 (inputs with 11 bits of significand) on every
-//! card whose tensor cores support it. burn 0.22.1 tries that kernel first (cubek-matmul 0.3.1, `strategy.rs` and
-//! `adjust_dtypes`), and no setting changes that. On wgpu f32 is the default: WGSL has no bf16. A build with `vulkan` or
-//! `metal` accepts bf16 if the device has it.
+//! On CUDA bf16 is the default, to use the tensor cores. With f32, products there use TF32 (inputs with 11 bits of
+//! significand) on every GPU whose tensor cores support it. burn 0.22.1 tries that kernel first (cubek-matmul 0.3.1,
+//! `strategy.rs` and `adjust_dtypes`), and no setting changes that. On wgpu, f32 is the default, because WGSL has no
+//! bf16. A build with `vulkan` or `metal` accepts bf16 if the device has it.
 
 use bert_kernels::processor::{ProductTimes, product_times};
 use bert_kernels::{Compute, Precision, has_bf16_instructions};
@@ -56,7 +56,8 @@ impl PrecisionChoice {
     /// Rejects bf16 where it cannot be faster than f32.
     ///
     /// # Errors
-    /// Fails when bf16 cannot be faster than f32; the error names the flag. When the device cannot be opened.
+    /// Fails when bf16 cannot be faster than f32; the error names the flag. Also fails when the device cannot be
+    /// opened.
     pub fn check(self, device: DeviceName, kernels: KernelChoice) -> Result<(), Error> {
         let available = match (self, device) {
             (Self::Bf16, DeviceName::Wgpu(_)) => has_bf16(&device.open()?),
@@ -66,13 +67,13 @@ impl PrecisionChoice {
             .map_or(Ok(()), |reason| Err(Error::option("precision", reason.to_string())))
     }
 
-    /// Returns a warning if this precision is slower than f32: times one product of the model's feed-forward network in
-    /// both, for a tenth of a second, with `tokens` rows. This does not affect any result.
+    /// Returns a warning if this precision is slower than f32: times one product of the model's feed-forward network,
+    /// with `tokens` rows, in both precisions for a tenth of a second. This does not affect any result.
     pub fn warning(self, device: DeviceName, model: &BertConfig, tokens: usize) -> Option<String> {
         match (self, device) {
             (Self::Bf16, DeviceName::Flex) => {
                 let measure = || product_times(tokens, model.hidden_size, model.intermediate_size);
-                // Another program may take the processor during one measurement, so two must agree.
+                // Another program may take the processor during one measurement, so two measurements must agree.
                 slower(measure()?).and_then(|_| slower(measure()?))
             }
             _ => None,

@@ -1,7 +1,7 @@
 //! Tokenizes examples and builds batches: word pieces, segments and labels, padded to the longest sequence of the
 //! batch.
 //!
-//! Logits and predictions of a classifier.
+//! Computes the logits and predictions of a classifier.
 //!
 //! Pads sequences of different lengths to one matrix of ids, and groups items into batches by length.
 
@@ -40,7 +40,7 @@ pub struct ClassificationBatch {
 }
 
 impl Features {
-    /// Tokenizes examples, truncated to `max_length` tokens; no batch is padded beyond that.
+    /// Tokenizes examples and truncates them to `max_length` tokens; no batch is padded beyond this length.
     pub fn new(
         examples: &[Example],
         tokenizer: &Tokenizer,
@@ -91,7 +91,7 @@ impl Features {
         Self { sequences: encoded, per_example: 1, labels, pad_id, max_length, truncation }
     }
 
-    /// Returns the number of texts that were cut, and of texts with special tokens.
+    /// Returns the numbers of texts that were cut and of texts that contain special tokens.
     pub fn truncation(&self) -> Truncation {
         self.truncation
     }
@@ -200,7 +200,7 @@ pub trait ClassifierModel: Architecture {
 }
 
 impl ClassifierModel for BertWithFeatureHead {
-    /// Evaluation mode: the encoder is frozen.
+    /// Ignores the mode and evaluates the encoder, because it is frozen.
     fn features(&self, input: BertInput, _mode: Mode) -> Tensor<2> {
         BertWithFeatureHead::features(self, input)
     }
@@ -389,8 +389,8 @@ pub(crate) fn padded_length<'a>(
     longest.next_multiple_of(8).min(max_length)
 }
 
-/// Returns the indices of items, sorted by length and divided into batches: for evaluation, where order does not matter
-/// but padding is costly.
+/// Returns the indices of items, sorted by length and divided into batches. This is for evaluation, where the order
+/// does not matter but padding is costly.
 pub(crate) fn by_length(lengths: &[usize], batch_size: usize) -> Vec<Vec<usize>> {
     let mut order: Vec<usize> = (0..lengths.len()).collect();
     order.sort_by_key(|&i| lengths[i]);

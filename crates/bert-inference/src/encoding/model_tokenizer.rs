@@ -87,8 +87,9 @@ impl ModelTokenizer {
         }
     }
 
-    /// Checks that a model has an embedding of every token, and that the ids of special tokens in its configuration are
-    /// the vocabulary's. A `pad_token_id` of 0 passes: it is also the default of `transformers`, and padding is masked.
+    /// Checks that a model has an embedding of every token, and that the ids of special tokens in its configuration
+    /// equal their ids in the vocabulary. A `pad_token_id` of 0 passes: it is also the default of `transformers`, and
+    /// padding is masked.
     ///
     /// # Errors
     /// Fails when the model lacks embeddings of some tokens, or when its configuration has different ids of special

@@ -63,7 +63,7 @@ impl EncodedQuestions {
         PaddedBatch::with_length(&rows, self.pad_id, length)
     }
 
-    /// Returns the answer to every question; `questions` must be the ones that were tokenized.
+    /// Returns the answer to every question; `questions` must be the questions that were tokenized.
     ///
     /// # Errors
     /// Fails when a stop is requested before the last batch, or when the device fails.

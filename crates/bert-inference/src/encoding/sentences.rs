@@ -1,7 +1,8 @@
 //! Tokenizes words into word pieces, batches sentences, and collects the predicted tag of each word.
 //!
-//! The first piece of each word carries its tag, the others carry none, as in the paper (5.3) and in `run_ner.py` of
-//! `transformers`. A word that the tokenizer reduces to nothing becomes one `[UNK]`, so that every word has a position.
+//! The first piece of each word has the tag of the word, and the other pieces have none, as in the paper (5.3) and in
+//! `run_ner.py` of `transformers`. A word that the tokenizer reduces to nothing becomes one `[UNK]`, so that every word
+//! has a position.
 
 use bert_model::{BertForTokenClassification, Mode};
 use bert_tasks::{EncodedPair, Sentence};
@@ -23,7 +24,7 @@ const OUTSIDE: &str = "O";
 struct EncodedSentence {
     /// `[CLS] pieces [SEP]`
     encoded: EncodedPair,
-    /// Position of the first piece of each word; fewer than the words if the sentence was too long.
+    /// Position of the first piece of each word. There are fewer positions than words if the sentence was too long.
     first_pieces: Vec<usize>,
 }
 

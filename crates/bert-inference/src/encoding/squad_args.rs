@@ -44,7 +44,8 @@ pub struct SquadArgs {
 }
 
 impl SquadArgs {
-    /// Returns the flag of the first value that is 0 or not finite, and the rule for it; `None` if all values are valid.
+    /// Returns the flag of the first value that is 0 or not finite, and the rule for it; `None` if all values are
+    /// valid.
     pub fn wrong_value(&self) -> Option<(&'static str, &'static str)> {
         let numbers = [
             ("doc_stride", self.doc_stride),

@@ -23,7 +23,7 @@ const ITERATIONS: usize = 500;
 pub struct Embeddings {
     /// The label of each vector.
     pub labels: Vec<String>,
-    /// The number of each vector's line in the input, from 0; of a word, its place among the words.
+    /// For each vector, the number of its line in the input, from 0; for a word, its index among the words.
     pub lines: Vec<u64>,
     /// `[labels, dimensions]`, row by row.
     pub vectors: Vec<f32>,
@@ -67,8 +67,8 @@ impl Embeddings {
         Ok(Self { labels, lines, vectors, dimensions })
     }
 
-    /// Returns the first `count` labels that are words: two or more letters, no continuation pieces; single ideographs
-    /// follow if there are fewer. Vocabularies are sorted by frequency, so these words are frequent.
+    /// Returns the first `count` labels that are words: labels of two or more letters that are not continuation pieces.
+    /// If there are fewer, single ideographs follow. Vocabularies are sorted by frequency, so these words are frequent.
     #[must_use]
     pub fn words(&self, count: usize) -> Self {
         let is_word = |label: &str| {
@@ -113,7 +113,7 @@ impl Embeddings {
         &self.vectors[at * self.dimensions..(at + 1) * self.dimensions]
     }
 
-    /// Returns the index of each vector with the cosine of it and `query`, the nearest first.
+    /// Returns the index of each vector with its cosine to `query`, the nearest first.
     pub(crate) fn by_cosine(&self, query: &[f32]) -> Vec<(usize, f32)> {
         let product = |a: &[f32], b: &[f32]| a.iter().zip(b).map(|(x, y)| x * y).sum::<f32>();
         let norm = |row: &[f32]| product(row, row).sqrt().max(f32::MIN_POSITIVE);
@@ -201,7 +201,7 @@ fn covariance(rows: &[f64], d: usize) -> Vec<f64> {
 /// Returns the eigenvectors of the largest eigenvalues of a symmetric matrix, and these eigenvalues, by orthogonal
 /// iteration. The largest entry of each vector is positive.
 fn principal_components(matrix: &[f64], d: usize) -> ([Vec<f64>; COMPONENTS], [f64; COMPONENTS]) {
-    // Start vectors without symmetry, the same in every run.
+    // The start vectors have no symmetry and are the same in every run.
     let start = |seed: usize| {
         (0..d).map(move |at| ((at * (2 * seed + 3) + seed) as f64 * 0.618_033_988_75).fract() - 0.5)
     };
@@ -226,8 +226,8 @@ fn principal_components(matrix: &[f64], d: usize) -> ([Vec<f64>; COMPONENTS], [f
     (vectors, variances)
 }
 
-/// Makes vectors orthogonal to the ones before them and of length 1 (Gram-Schmidt). A vector without a remainder becomes
-/// zero.
+/// Makes each vector orthogonal to the vectors before it and scales it to length 1 (Gram-Schmidt). A vector without a
+/// remainder becomes zero.
 fn orthonormalize(vectors: &mut [Vec<f64>; COMPONENTS]) {
     for at in 0..COMPONENTS {
         for before in 0..at {

@@ -1,8 +1,8 @@
 //! Extracts the hidden states of every token, layer by layer, and writes them as JSON Lines in the format of the
 //! reference's `extract_features.py`.
 //!
-//! As in the reference, one line is one text or pair, layer 0 is the first layer, -1 the last, and the embeddings do not
-//! count as a layer.
+//! As in the reference, one line is one text or pair, layer 0 is the first layer, -1 the last, and the embeddings do
+//! not count as a layer.
 
 use std::io::Write;
 use std::path::Path;
@@ -72,7 +72,7 @@ impl Extractor {
         &self.layers
     }
 
-    /// Returns the way in which the vectors of a text become one, if they do.
+    /// Returns the method that computes one vector for a text, if pooling is enabled.
     pub fn pooling(&self) -> Option<PooledVectors> {
         self.pooling
     }
@@ -103,8 +103,8 @@ impl Extractor {
         Ok(Self { model, text, layers: vec![-1], config, length, description, pooling: None, device })
     }
 
-    /// Extracts these layers, counted from 0, negative ones from the last. An empty list means the last four, or all layers of
-    /// a smaller model.
+    /// Extracts these layers. Numbers count from 0; negative numbers count from the last layer. An empty list means the
+    /// last four, or all layers of a smaller model.
     ///
     /// # Errors
     /// Fails when the model lacks a layer.
@@ -141,7 +141,8 @@ impl Extractor {
         Ok(Self { pooling: Some(PooledVectors { pooling, normalize }), ..self })
     }
 
-    /// Returns one vector per text and layer: as the folder of a sentence model requires, the mean for other models.
+    /// Returns one vector per text and layer, as the folder of a sentence model requires. For other models, the vector
+    /// is the mean.
     ///
     /// # Errors
     /// Fails when the folder has modules or a prompt that cannot be computed.
@@ -155,11 +156,12 @@ impl Extractor {
         self.config.hidden_size
     }
 
-    /// Passes the features of every text of a source to `each`, in order and in windows. Returns the counts of the texts that were cut.
+    /// Passes the features of every text of a source to `each`, in order and in windows. Returns the counts of the
+    /// texts that were cut.
     ///
     /// # Errors
-    /// Fails when the input is invalid; the error names the line. When a text is a pair and the model has one segment,
-    /// when the device fails, or when `each` fails.
+    /// Fails when the input is invalid; the error names the line. Also fails when a text is a pair and the model has
+    /// one segment, when the device fails, or when `each` fails.
     pub fn each_line<E: From<Error>>(
         &self,
         lines: &dyn TextSource,
@@ -173,8 +175,8 @@ impl Extractor {
         Ok(truncation)
     }
 
-    /// Returns the features of texts or pairs in memory, in their order. A call returns all vectors at once: pass a few hundred
-    /// texts at a time.
+    /// Returns the features of texts or pairs in memory, in their order. A call returns all vectors at once: pass a few
+    /// hundred texts at a time.
     ///
     /// # Errors
     /// Fails when a text is a pair and the model has one segment, or when the device fails.
@@ -288,7 +290,7 @@ fn pooled_json(extractor: &Extractor, line: &LineFeatures) -> PooledLine {
     PooledLine { linex_index: line.line, layers: layers_at(extractor, line, 0) }
 }
 
-/// Returns the vectors at a place of a line, one for each layer.
+/// Returns the vectors at a position of a line, one for each layer.
 fn layers_at(extractor: &Extractor, line: &LineFeatures, at: usize) -> Vec<Layer> {
     let width = extractor.hidden_size();
     let layer = |(&index, vectors): (&i32, &Vec<f32>)| Layer {

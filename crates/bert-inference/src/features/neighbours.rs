@@ -18,7 +18,7 @@ use crate::model_dir::model_options::ModelOptions;
 pub struct Neighbour {
     /// The word, or the text as it was read.
     pub text: String,
-    /// The cosine of its vector and the query's.
+    /// The cosine between the vectors of the neighbour and of the query.
     pub cosine: f32,
 }
 
@@ -44,9 +44,9 @@ pub struct NeighbourSearch {
 /// The method that computes the vector of a query.
 #[expect(clippy::large_enum_variant, reason = "a search has one value")]
 enum Queries {
-    /// The mean of the word embeddings of its pieces.
+    /// The mean of the word embeddings of the query's pieces.
     Words { tokenizer: ModelTokenizer, table: Embeddings },
-    /// The vector of the text, as for the candidates.
+    /// The vector of the text, computed as for the candidates.
     Texts(Extractor),
 }
 
@@ -62,8 +62,8 @@ impl NeighbourSearch {
         Ok(Self { candidates, queries: Queries::Words { tokenizer, table } })
     }
 
-    /// Searches among texts, by the pooled hidden states of the last layer: pooled as the folder of a sentence model
-    /// states, else their mean.
+    /// Searches among texts, by the pooled hidden states of the last layer. The pooling method is the method in the
+    /// folder of a sentence model, or else the mean.
     ///
     /// # Errors
     /// Fails when the folder or the input cannot be read, or no line has a word.

@@ -1,8 +1,8 @@
 //! Provides the small English models that are embedded in the programs: `tiny-en`, the default of commands without a
 //! checkpoint, and `mini-en`.
 //!
-//! The files come from the crates in the folder `models`, with the feature `builtin-models`. All code that reads a model reads
-//! a folder, so the files are unpacked into the user's cache folder when a model is first used.
+//! The files come from the crates in the folder `models`, with the feature `builtin-models`. Models are read only from
+//! folders, so the files are unpacked into the user's cache folder when a model is first used.
 
 use std::path::{Path, PathBuf};
 

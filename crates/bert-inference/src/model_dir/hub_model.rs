@@ -1,4 +1,4 @@
-//! Models of the Hugging Face Hub in place of folders.
+//! Accepts names of models of the Hugging Face Hub in place of folders.
 
 use std::path::{Path, PathBuf};
 
@@ -10,9 +10,9 @@ use crate::model_dir::builtin_model;
 /// Beginnings of the names that models without an owner have.
 const WITHOUT_OWNER: [&str; 3] = ["bert-", "distilbert-", "roberta-"];
 
-/// Returns the name on the Hub that a path means: `OWNER/MODEL` or a name without an owner, each with `@REVISION` or without.
-/// An existing file or folder takes precedence, and so does a built-in model. Without a revision, a missing path in an existing
-/// folder is not a name.
+/// Returns the name on the Hub that a path means: `OWNER/MODEL` or a name without an owner, optionally followed by
+/// `@REVISION`. Existing files and folders and built-in models take precedence. Without a revision, a missing path in
+/// an existing folder is not a name.
 pub fn hub_name(path: &Path) -> Option<ModelName> {
     let text = path.to_str().filter(|_| !path.exists() && builtin_model::meant(path).is_none())?;
     let name = ModelName::parse(text)?;
@@ -23,8 +23,8 @@ pub fn hub_name(path: &Path) -> Option<ModelName> {
     (is_name || text.contains('@')).then_some(name)
 }
 
-/// Downloads the model that a path means, unless it is in the cache, and returns its name with the commit, which means the
-/// same weights at any time and on any computer. Other paths are returned as they are.
+/// Downloads the model that a path means, unless it is in the cache, and returns its name with the commit, which
+/// identifies the same weights at any time and on any computer. Returns other paths unchanged.
 ///
 /// # Errors
 /// Fails when the model is neither in the cache nor can be downloaded.
@@ -35,8 +35,8 @@ pub fn pinned(path: &Path, on_event: &mut dyn FnMut(Event)) -> Result<PathBuf, E
     }
 }
 
-/// Returns the folder of the model that a path means, if it means one of the Hub. Without `may_download`, the model must be
-/// in the cache.
+/// Returns the folder of the model that a path means, if it means a model of the Hub. Without `may_download`, the model
+/// must be in the cache.
 pub(super) fn hub_folder(path: &Path, may_download: bool) -> Result<Option<PathBuf>, Error> {
     let Some(name) = hub_name(path) else { return Ok(None) };
     let mut settings = Settings::from_environment()?;
@@ -44,8 +44,8 @@ pub(super) fn hub_folder(path: &Path, may_download: bool) -> Result<Option<PathB
     Ok(Some(Hub::new(settings).model(&name, &mut |_| {})?.folder))
 }
 
-/// Returns the path to record for a model: the name of a built-in model, the name with the commit of a model of the Hub, or
-/// its folder. `given` is the path of the user.
+/// Returns the path to record for a model: the name of a built-in model, the name and commit of a model of the Hub, or
+/// the folder of any other model. `given` is the path of the user.
 pub fn recorded_path(given: &Path, folder: &Path) -> PathBuf {
     let commit = folder.file_name().unwrap_or_default().to_string_lossy();
     match (builtin_model::meant(given), hub_name(given)) {

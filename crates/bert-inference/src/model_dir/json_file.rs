@@ -1,4 +1,4 @@
-//! Reads the JSON files of runs and of fine-tunings, tells absent files from unreadable ones, and writes JSON Lines.
+//! Reads the JSON files of runs and of fine-tunings, distinguishes absent from unreadable files, and writes JSON Lines.
 
 use std::io::Write;
 use std::path::Path;

@@ -1,7 +1,7 @@
 //! Opens a fine-tuned model folder with its configuration and report. An adapter, or a fusion of adapters, is applied
 //! to the encoder that it was trained on.
 //!
-//! [`MemoryModel`]: a model whose files are in memory.
+//! [`MemoryModel`] is a model whose files are in memory.
 
 use std::fs;
 use std::path::{Component, Path, PathBuf};
@@ -32,7 +32,8 @@ use bert_storage::exists;
 pub struct LoadedModel<M> {
     /// The weights.
     pub model: M,
-    /// The other files. The description of an adapter's model is the adapter's, the tokenizer the encoder's.
+    /// The other files. For an adapter, the description comes from the adapter's folder and the tokenizer from the
+    /// encoder's.
     pub files: ModelFiles,
 }
 
@@ -57,8 +58,8 @@ impl<M: Architecture> LoadedModel<M> {
     }
 }
 
-/// Loads the encoder of a model folder, ignoring its heads, or of an adapter's folder. If the folder has no pooler, the pooler is
-/// random. The maximum length of `options` is not read.
+/// Loads the encoder of a model folder or of an adapter's folder; ignores heads. If the folder has no pooler, the
+/// pooler is random. The maximum length in `options` is ignored.
 ///
 /// # Errors
 /// Fails as [`ModelFiles::open`] does, when the weights cannot be read or do not match the configuration, or when an
@@ -84,8 +85,8 @@ pub(crate) fn no_layer(layer: i32, count: i32) -> Error {
     Error::option("layers", reason)
 }
 
-/// Returns a configuration with the number of outputs of the head in the weights. A model of choices keeps its number: it
-/// has one output for each choice.
+/// Returns a configuration with the number of outputs of the head in the weights. A multiple-choice model keeps the
+/// number in the configuration, because it has one output for each choice.
 ///
 /// # Errors
 /// Fails when the configuration states a number that differs from the default; `transformers` does not load such a
@@ -168,10 +169,10 @@ pub(crate) fn check_encoder(folder: &Path, encoder: Option<&Path>) -> Result<(),
     }
 }
 
-/// Loads the model of an adapter's folder; the encoder is `encoder`, else the one that the folder names.
+/// Loads the model of an adapter's folder. The encoder is `encoder`, or else the encoder that the folder names.
 ///
 /// # Errors
-/// Fails when the encoder is missing, when one of the two folders cannot be read, or when they do not fit.
+/// Fails when the encoder is missing, when one of the two folders cannot be read, or when they do not fit each other.
 pub(crate) fn load_adapted(
     folder: &Path,
     encoder: Option<&Path>,
@@ -218,12 +219,13 @@ struct AdapterBase<'a> {
 }
 
 impl AdapterBase<'_> {
-    /// Loads the encoder with a classifier of the shape in the folder's `config.json`, else with the head's labels. The
-    /// classifier's weights come from the encoder unless the adapter has its own.
+    /// Loads the encoder with a classifier that has the shape in the folder's `config.json`, or else the head's labels.
+    /// The classifier's weights come from the encoder unless the adapter has its own.
     ///
     /// # Errors
-    /// Fails when neither has a classifier, when the encoder has no pooler, when the encoder is missing or not
-    /// recorded, when its weights differ from those that the adapter was trained on, or when a file cannot be read.
+    /// Fails when neither the adapter nor the encoder has a classifier, when the encoder has no pooler, when the
+    /// encoder is missing or not recorded, when its weights differ from those that the adapter was trained on, or when
+    /// a file cannot be read.
     fn load(
         self,
         compute: impl FnOnce(&ModelDescription) -> Result<Compute, Error>,
@@ -263,7 +265,7 @@ impl AdapterBase<'_> {
         Ok(LoadedModel { model, files: ModelFiles { config, tokenizer, description } })
     }
 
-    /// Returns the encoder's folder: the one that the user names, else the one that the adapter's folder names.
+    /// Returns the folder of the encoder that the user names, or else of the encoder that the adapter's folder names.
     fn find_encoder(&self) -> Result<PathBuf, Error> {
         let no_encoder = |base: String| {
             Error::model(format!(
@@ -299,8 +301,8 @@ impl AdapterBase<'_> {
 
 /// A model whose files are in memory, for instance from `include_bytes!` or from an object store.
 ///
-/// All code that reads a model reads a folder, so the files are written to a temporary one. It is deleted with this value; a
-/// model that is open does not need it.
+/// Models are read only from folders, so the files are written to a temporary folder. This folder is deleted when the
+/// value is dropped; an open model does not need it.
 #[derive(Debug)]
 pub struct MemoryModel {
     folder: TempDir,

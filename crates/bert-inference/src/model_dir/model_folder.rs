@@ -1,6 +1,6 @@
 //! Resolves a checkpoint argument to the folder of a model.
 //!
-//! [`ModelFiles`]: the configuration, the tokenizer and the description of a model folder, read together.
+//! [`ModelFiles`] has the configuration, the tokenizer and the description of a model folder, which are read together.
 
 use std::path::{Path, PathBuf};
 
@@ -14,9 +14,9 @@ use crate::model_dir::checkpoint::{CheckpointFolder, MARKER, verify};
 use crate::model_dir::description::ModelDescription;
 use crate::model_dir::hub_model::hub_folder;
 
-/// Resolves a path to a model folder: a Hugging Face folder, an archive of google-research/bert or a checkpoint itself, the
-/// newest valid checkpoint of a run, the tuned model of a fine-tuning, a built-in model, the name of a
-/// model of the Hugging Face Hub, or its folder in the Hub's cache.
+/// Resolves a path to a model folder: a Hugging Face folder, an archive of google-research/bert or a checkpoint itself,
+/// the newest valid checkpoint of a run, the tuned model of a fine-tuning, a built-in model, the name of a model of the
+/// Hugging Face Hub, or its folder in the Hub's cache.
 ///
 /// # Errors
 /// Fails when the path is none of these, when a checkpoint is corrupt, when a model cannot be downloaded, or when the
@@ -35,7 +35,7 @@ pub fn resolve_tuned_folder(path: &Path, warn: &mut dyn FnMut(&Error)) -> Result
     hub_folder(path, true)?.map_or_else(|| resolve_local(path, warn), Ok)
 }
 
-/// Returns the folder of a model that a report names, if it is there without a download.
+/// Returns the folder of a model that a report names, if it exists without a download.
 pub fn present_folder(path: &Path) -> Option<PathBuf> {
     let found = hub_folder(path, false).ok()?;
     found.or_else(|| resolve_local(path, &mut |_| {}).ok())
@@ -78,15 +78,15 @@ fn resolve_local(path: &Path, warn: &mut dyn FnMut(&Error)) -> Result<PathBuf, E
     Err(Error::model(text).at(path))
 }
 
-/// Returns a model folder inside a folder: a snapshot in the cache of the Hugging Face Hub, or a module of an old folder
-/// of sentence-transformers.
+/// Returns a model folder inside a folder: a snapshot in the cache of the Hugging Face Hub, or a module of an old
+/// folder of sentence-transformers.
 fn model_below(path: &Path) -> Option<PathBuf> {
     let mut folders: Vec<PathBuf> = [path.to_path_buf(), path.join("snapshots")]
         .iter()
         .filter_map(|folder| std::fs::read_dir(folder).ok())
         .flat_map(|entries| entries.filter_map(|entry| Some(entry.ok()?.path())))
         .collect();
-    // Sorted, so that the error names the same folder every time.
+    // With sorted folders, the error names the same folder every time.
     folders.sort();
     let is_model = |folder: &PathBuf| {
         bert_model::find_config(folder).is_some() && bert_model::find_weights(folder).is_ok()
@@ -112,7 +112,8 @@ impl ModelFiles {
     /// one.
     pub fn open(folder: &Path) -> Result<Self, Error> {
         let config = read_pretrained_config(folder)?;
-        // Weights of another framework often come without a tokenizer; the user learns about the weights first.
+        // Folders with weights of another framework often lack a tokenizer; the error about the weights is more
+        // helpful.
         let tokenizer = ModelTokenizer::open(folder).or_else(|error| find_weights(folder).and(Err(error)))?;
         let description = ModelDescription::read(folder, &config, Some(&tokenizer))?;
         Ok(Self { config, tokenizer, description })

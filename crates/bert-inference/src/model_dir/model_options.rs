@@ -21,12 +21,12 @@ use crate::model_dir::description::ModelDescription;
 #[setters(prefix = "with_", into)]
 #[non_exhaustive]
 pub struct ModelOptions<'a> {
-    /// The encoder of an adapter, replacing the one that its folder names.
+    /// The encoder of an adapter; replaces the encoder that the adapter's folder names.
     pub encoder: Option<&'a Path>,
     /// Maximum sequence length; `None` for the length that the model was trained with.
     pub max_length: Option<usize>,
-    /// Precision of matrix products. `None` means for a fine-tuned head the training's, else the device's default, and f32 for
-    /// hidden states, attention and masked words.
+    /// Precision of matrix products. `None` means, for a fine-tuned head, the precision of its training or else the
+    /// device's default, and f32 for hidden states, attention and masked words.
     pub precision: Option<PrecisionChoice>,
     /// Compute device.
     pub device: DeviceName,
@@ -39,7 +39,7 @@ impl ModelOptions<'_> {
     /// Fails when the device does not support the precision.
     pub(crate) fn compute(self, description: &ModelDescription) -> Result<Compute, Error> {
         let kernels = description.kernels.unwrap_or(KernelChoice::Fused);
-        // A GPU without bf16 runs a model that was trained in bf16 elsewhere.
+        // A GPU without bf16 runs a model that was trained in bf16 with another precision.
         let trained = description
             .precision
             .filter(|trained| self.device.is_cpu() || trained.check(self.device, kernels).is_ok());

@@ -29,7 +29,7 @@ pub struct Resolved {
 }
 
 impl Resolved {
-    /// Returns the batch size for a set of `items` items: at most `items`, so that a step never repeats one.
+    /// Returns the batch size for a set of `items` items: at most `items`, so that a step never repeats an item.
     pub fn batch_of(&self, items: usize) -> usize {
         self.train_batch_size.min(items)
     }

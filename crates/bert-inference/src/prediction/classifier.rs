@@ -93,7 +93,7 @@ fn load_full_model(
     Ok(LoadedModel { model, files: ModelFiles { config, ..files } })
 }
 
-/// The kind of outputs without a function.
+/// The kind of outputs whose logits are not transformed.
 const SCORES: Kind = Kind::Regression { min: f32::NEG_INFINITY, max: f32::INFINITY };
 
 /// A text classifier.
@@ -109,9 +109,9 @@ pub struct Classifier {
 }
 
 impl Classifier {
-    /// Opens a model folder (see [`crate::model_dir::model_folder::resolve_tuned_folder`]). An adapter is applied to the
-    /// encoder of `options`, else to the encoder that its folder names. Texts are truncated to the length
-    /// of [`ModelDescription::encoding_length`].
+    /// Opens a model folder (see [`crate::model_dir::model_folder::resolve_tuned_folder`]). An adapter is applied to
+    /// the encoder in `options`, or else to the encoder that its folder names. Texts are truncated to the length of
+    /// [`ModelDescription::encoding_length`].
     ///
     /// # Errors
     /// Fails when the folder cannot be read or has no classifier, when the encoder of an adapter is missing or not
@@ -139,8 +139,8 @@ impl Classifier {
     /// segment.
     ///
     /// # Errors
-    /// Fails when an example differs in form from the training examples; the error names the line. When an example is a
-    /// pair and the model has one segment.
+    /// Fails when an example differs in form from the training examples; the error names the line. Also fails when an
+    /// example is a pair and the model has one segment.
     pub(crate) fn check_forms(&self, path: &Path, examples: &[Example]) -> Result<(), Error> {
         let check = |example: &Example| {
             let checked = self.description.check_form(example);
@@ -179,7 +179,7 @@ impl Classifier {
         }
     }
 
-    /// Returns the model with a linear classifier, if it is one.
+    /// Returns the model if its head is a linear classifier.
     pub(crate) fn linear_model(&self) -> Option<&BertForSequenceClassification> {
         match &self.model {
             Model::Linear(model) => Some(model),

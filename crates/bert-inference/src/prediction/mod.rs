@@ -54,8 +54,8 @@ impl Predictor {
         Ok(Self { heads: vec![Head::open(folder, options)?] })
     }
 
-    /// Opens the models of all seeds in the output folder of `finetune --keep-seeds`. All of them are in memory, and their
-    /// answers to a text are combined.
+    /// Opens the models of all seeds in the output folder of `finetune --keep-seeds`. All of them are in memory, and
+    /// their answers to a text are combined.
     ///
     /// # Errors
     /// Fails as [`seed_models`] and [`Self::open`] do.
@@ -94,7 +94,7 @@ impl Predictor {
     /// Returns the answers to examples, in order, and counts the texts that are cut.
     ///
     /// # Errors
-    /// Fails when an example does not fit the head; the error names the line. When the device fails.
+    /// Fails when an example does not fit the head; the error names the line. Also fails when the device fails.
     fn answer(
         &self,
         path: &Path,
@@ -184,12 +184,12 @@ pub struct Predictions {
     pub truncation: Truncation,
 }
 
-/// Writes the answer to every text to `out`, one JSON object per line; returns the counts of the texts. A text of words
-/// with tags counts in words.
+/// Writes the answer to every text to `out`, one JSON object per line; returns the counts of the texts. For token
+/// classification, the lengths of cut texts are counted in words.
 ///
 /// # Errors
 /// Fails when the input is invalid; the error names the line, and the answers to earlier windows have been written.
-/// When the device fails, or when the results cannot be written.
+/// Also fails when the device fails, or when the results cannot be written.
 pub fn predict(
     predictor: &Predictor,
     texts: &dyn TextSource,
@@ -202,12 +202,12 @@ pub fn predict(
     Ok(predictions)
 }
 
-/// Writes the answers to texts in memory, as [`predict`] does; their lines are their numbers from 1. A text with a second
-/// text is a pair.
+/// Writes the answers to texts in memory, as [`predict`] does; the line of a text is its number, from 1. A text with a
+/// second text is a pair.
 ///
 /// # Errors
-/// Fails when a text does not fit the head; the error names its number. When the device fails, or when the results
-/// cannot be written.
+/// Fails when a text does not fit the head; the error names its number. Also fails when the device fails, or when the
+/// results cannot be written.
 pub fn predict_texts<'a>(
     predictor: &Predictor,
     texts: impl IntoIterator<Item = InputText<'a>>,

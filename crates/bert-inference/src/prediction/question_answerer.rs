@@ -32,9 +32,9 @@ pub struct Answerer {
 }
 
 impl Answerer {
-    /// Opens a model folder. Lengths, and whether "no answer" is allowed, are taken from the model's description, else
-    /// from the defaults of `finetune --task squad`. If the sequence length differs from the fine-tuning's, or a question
-    /// would leave no room for the text, a question takes at most half of it.
+    /// Opens a model folder. The lengths, and whether "no answer" is allowed, come from the model's description, or
+    /// else from the defaults of `finetune --task squad`. If the sequence length differs from the length of the
+    /// fine-tuning, or if a question would leave no room for the text, a question takes at most half of the sequence.
     ///
     /// # Errors
     /// Fails when the folder cannot be read, or when the model has one segment or fewer positions than `options` asks
@@ -57,7 +57,7 @@ impl Answerer {
     /// Returns the answers to questions (`text_a`) on texts (`text_b`).
     ///
     /// # Errors
-    /// Fails when a question has no text; the error names `path` and the line. When the device fails.
+    /// Fails when a question has no text; the error names `path` and the line. Also fails when the device fails.
     pub fn answer(&self, path: &Path, examples: &[Example]) -> Result<Vec<TextAnswer>, Error> {
         let question = |example: &Example| match &example.text_b {
             Some(context) => Ok(Question {

@@ -4,8 +4,8 @@
 //! |---|---|
 //! | classes | the class with the highest mean probability, and the mean probabilities |
 //! | score | the mean of the scores, and their SD |
-//! | answers to questions | the answer with the highest mean probability; models with a different answer count as 0 |
-//! | tags | for each word, the tag of most models |
+//! | answers to questions | the answer with the highest mean probability; a model with a different answer contributes probability 0 |
+//! | tags | for each word, the most frequent tag of the models |
 //!
 //! Ties go to the first class, or to the first seed.
 

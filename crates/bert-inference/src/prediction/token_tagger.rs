@@ -64,8 +64,7 @@ pub struct Tagger {
 }
 
 impl Tagger {
-    /// Opens a model folder; the length is taken from the model's description, else it is the number of
-    /// positions.
+    /// Opens a model folder; the length comes from the model's description, or else is the number of positions.
     ///
     /// # Errors
     /// Fails when the folder cannot be read, or the model has fewer positions than `options` asks for.
@@ -79,7 +78,7 @@ impl Tagger {
     /// Returns the tags of texts.
     ///
     /// # Errors
-    /// Fails when an example is a pair; the error names `path` and the line. When the device fails.
+    /// Fails when an example is a pair; the error names `path` and the line. Also fails when the device fails.
     pub fn answer(&self, path: &Path, examples: &[Example]) -> Result<Vec<TaggedText>, Error> {
         if let Some(pair) = examples.iter().find(|example| example.text_b.is_some()) {
             let text = "\"text_b\" is a second text, expected one text, whose words are tagged";

@@ -1,4 +1,4 @@
-//! Shows which words a prediction depends on: by replacing a word, by leaving it out, and by gradients.
+//! Shows on which words a prediction depends. The methods are replacing a word, leaving it out, and gradients.
 
 mod prober;
 mod saliency;

@@ -1,8 +1,9 @@
 //! Replaces one word of a text and reports which predictions change, and by how much.
 //!
 //! The texts are single texts, the lines of a file or the instances of a data folder. Each replacement is reported with
-//! the predictions before and after it: a classifier predicts the text, a pre-trained model every `[MASK]`. Words are
-//! the tokenizer's words: a punctuation mark is a word, and a word of several pieces is replaced as a whole.
+//! the predictions before and after it: a classifier predicts the class or score of the text, and a pre-trained model
+//! predicts every `[MASK]`. Words are the words of the tokenizer: a punctuation mark is a word, and a word of several
+//! pieces is replaced as a whole.
 
 use std::fmt;
 use std::ops::Range;
@@ -37,9 +38,9 @@ pub struct Prediction {
     pub of: String,
     /// The masked word, if the data records it.
     pub truth: Option<String>,
-    /// Before the change.
+    /// The prediction before the change.
     pub before: Guess,
-    /// After it.
+    /// The prediction after the change.
     pub after: Guess,
     /// The probability of the earlier answer after the change; `None` for a score.
     pub before_now: Option<f32>,
@@ -120,7 +121,7 @@ impl Prober {
     /// masked-LM head.
     ///
     /// # Errors
-    /// Fails when the folder has neither or cannot be read.
+    /// Fails when the folder has neither head or cannot be read.
     pub fn open(folder: &Path, options: ModelOptions<'_>) -> Result<Self, Error> {
         let head = match Classifier::open(folder, options) {
             Ok(classifier) => Head::Class(Box::new(classifier)),
@@ -135,7 +136,7 @@ impl Prober {
     /// Applies all replacements to one text or pair.
     ///
     /// # Errors
-    /// Fails when the text lacks the word, lacks a required `[MASK]`, or gets too long.
+    /// Fails when the text lacks the word or a required `[MASK]`, or when it becomes too long.
     pub fn text<'a>(
         &self,
         text: impl Into<InputText<'a>>,

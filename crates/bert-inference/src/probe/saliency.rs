@@ -1,8 +1,9 @@
 //! Measures the effect of every word of a text on a prediction, in two ways.
 //!
 //! *Gradient times input*: the gradient of the predicted logit with respect to a token's vector after the embeddings,
-//! times this vector, summed over the dimensions and the pieces of the word (Simonyan et al. 2013, Shrikumar et al.
-//! 2016). *Leave-one-out*: the fall of the prediction's probability when the word is removed (Li et al. 2016).
+//! multiplied by this vector and summed over the dimensions and the pieces of the word (Simonyan et al. 2013, Shrikumar
+//! et al. 2016). *Leave-one-out*: the decrease of the prediction's probability when the word is removed (Li et al.
+//! 2016).
 
 use std::fmt;
 
@@ -28,9 +29,9 @@ pub struct WordSaliency {
     pub position: usize,
     /// The word.
     pub word: String,
-    /// Gradient of the logit (or of the score) times the input.
+    /// Gradient of the logit or of the score, times the input.
     pub gradient_times_input: f32,
-    /// Fall of the probability (or of the score) without the word; `None` for the `[MASK]` itself.
+    /// Decrease of the probability or of the score without the word; `None` for the `[MASK]` itself.
     pub leave_one_out: Option<f32>,
 }
 
@@ -38,7 +39,7 @@ pub struct WordSaliency {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Saliency {
-    /// The kind of prediction: `class`, `score`, `[MASK] 4`.
+    /// The predicted item: `class`, `score`, or `[MASK]` with its word number, such as `[MASK] 4`.
     pub of: String,
     /// The answer.
     pub answer: String,
@@ -74,7 +75,7 @@ struct Target {
 enum TargetKind {
     /// The class or the score with this index.
     Output(usize),
-    /// The word with this id at the mask with this number, which is at this position.
+    /// The word with this id at the mask with this number; `position` is the position of the mask.
     Word { id: usize, mask: usize, position: usize },
 }
 
@@ -82,7 +83,7 @@ impl Prober {
     /// Returns the effect of every word on the class or score of a text or pair, or on the best word at every `[MASK]`.
     ///
     /// # Errors
-    /// Fails when nothing is predicted, or the model is a head on frozen features.
+    /// Fails when nothing is predicted, or when the model is a head on frozen features.
     pub fn saliency<'a>(&self, text: impl Into<InputText<'a>>) -> Result<Vec<Saliency>, Error> {
         let encoded = self.tokenizer().encode(text, self.max_length());
         let targets = self.targets(&encoded)?;

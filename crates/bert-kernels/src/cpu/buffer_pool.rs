@@ -1,15 +1,16 @@
 //! A pool of buffers that are reused by later tensors.
 //!
 //! A training step allocates tensors of nearly the same sizes every time (the number of masked positions in a batch
-//! varies a little). New memory from the allocator costs a page fault for each 4 KiB and a pass of zeros. So a buffer
-//! returns to the pool when its tensor is dropped, on any thread. It keeps its old contents and serves lengths down to
-//! three quarters of its own. So in BERT-base with 1,024 tokens, the intermediate features `[1024, 3072]` leave their
-//! buffers to the gradients of the weights `[768, 3072]`. Small tensors bypass the pool.
+//! varies a little). New memory from the allocator costs a page fault for each 4 KiB and a pass that writes zeros.
+//! Therefore, a buffer returns to the pool when its tensor is dropped, on any thread. The buffer keeps its old contents
+//! and can be reused for lengths down to three quarters of its own. For example, in BERT-base with 1,024 tokens, the
+//! gradients of the weights `[768, 3072]` reuse the buffers of the intermediate features `[1024, 3072]`. Small tensors
+//! bypass the pool.
 //!
-//! There are two limits. The pool keeps no more buffers of a size than were once in use together, so that buffers of
-//! sizes that are freed but never requested do not accumulate. And free and used buffers together never exceed the peak
-//! use plus 64 MiB, enough for one pass that needs several sizes, one after the other. Beyond that the pool frees the
-//! buffer that was unused for the longest time.
+//! There are two limits. First, the pool keeps at most as many buffers of a size as were once in use at the same time,
+//! so that buffers whose size is never requested do not accumulate. Second, free and used buffers together never exceed
+//! the peak use plus 64 MiB, which is enough for a pass that needs several sizes one after the other. To stay below
+//! this limit, the pool frees the buffers that were unused for the longest time.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -20,10 +21,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use burn::tensor::Bytes;
 use burn_std::{AccessError, AccessPolicy, AllocationController, AllocationProperty};
 
-/// Below this number of elements the allocator is as fast.
+/// Number of elements below which the allocator is as fast as the pool.
 const SMALL: usize = 1 << 12;
 
-/// Number of elements that may be kept beyond the peak use.
+/// Maximum number of elements beyond the peak use.
 const SLACK: usize = 1 << 24;
 
 struct Pool {
@@ -110,7 +111,7 @@ pub(crate) fn take(len: usize) -> Vec<f32> {
     old.unwrap_or_else(|| vec![0.0; len])
 }
 
-/// Wraps the buffer as the storage of a tensor; it returns to the pool when the storage is dropped.
+/// Wraps the buffer as the storage of a tensor. The buffer returns to the pool when the storage is dropped.
 pub(crate) fn into_storage(buffer: Vec<f32>) -> Bytes {
     let len = buffer.len();
     if len < SMALL {
@@ -132,13 +133,13 @@ const MAX_THREAD_BUFFER_LEN: usize = 1 << 19;
 const MAX_THREAD_BUFFERS: usize = 12;
 
 thread_local! {
-    /// Scratch buffers of this thread, the last used one at the end. They are in the caches of its core; buffers of the
-    /// pool, last used by any thread, are not.
+    /// Scratch buffers of this thread, the most recently used one at the end. These buffers are in the caches of the
+    /// thread's core; buffers of the pool, which another thread may have used last, are not.
     static THREAD_BUFFERS: RefCell<Vec<Vec<f32>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Returns a buffer for one task, with its old contents. It begins at a cache line, because otherwise each 64-byte read
-/// would touch two lines.
+/// Returns a buffer for one task, with its old contents. The buffer begins at a cache line, because otherwise each
+/// 64-byte read would touch two lines.
 pub(crate) fn scratch(len: usize) -> Scratch {
     let needed = len + LINE - 1;
     if needed <= MAX_THREAD_BUFFER_LEN {
@@ -148,7 +149,7 @@ pub(crate) fn scratch(len: usize) -> Scratch {
     }
 }
 
-/// Returns a [`scratch`] buffer that several threads read: it comes from the pool, however short it is.
+/// Returns a [`scratch`] buffer that several threads read. The buffer comes from the pool, however short it is.
 pub(crate) fn shared_scratch(len: usize) -> Scratch {
     let buffer = take(len + LINE - 1);
     pool().add_live(buffer.capacity());
@@ -201,7 +202,7 @@ impl Drop for Scratch {
         if !self.thread_local {
             return pool().put_back(buffer);
         }
-        // A thread that is ending has no thread-local buffers any more; the buffer is freed.
+        // A thread that is ending no longer has thread-local buffers; in this case, the buffer is freed.
         let _ = THREAD_BUFFERS.try_with(|buffers| {
             let mut buffers = buffers.borrow_mut();
             if buffers.len() == MAX_THREAD_BUFFERS {

@@ -1,8 +1,8 @@
 //! Dropout from a counter: `y_i = x_i m_i`, `m_i = [bits_i >= threshold] / (1 - p)`; `dx_i = dy_i m_i`.
 //!
 //! A mask is a pure function of its key: sixteen bits of SplitMix64's word `i / 4` (Steele, Lea and Flood, "Fast
-//! splittable pseudorandom number generators") decide about element i. A kernel computes the part of the mask that it
-//! needs, in the forward pass and again in the backward pass, and never stores it.
+//! splittable pseudorandom number generators") determine whether element i is kept. A kernel computes the part of the
+//! mask that it needs, in the forward pass and again in the backward pass, and never stores it.
 
 use rayon::prelude::*;
 
@@ -12,7 +12,7 @@ use crate::cpu::math::vectorized;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Dropout {
     key: u64,
-    /// Number of elements of the first word that precede the mask: 0 to 3.
+    /// Number of lanes of the first word that precede the mask: 0 to 3.
     skip: u8,
     threshold: u16,
     scale: f32,
@@ -29,8 +29,8 @@ const PER_WORD: usize = 4;
 const CHUNK: usize = 1 << 14;
 
 impl Dropout {
-    /// Creates dropout with `prob` rounded to a multiple of 2^-16; returns `None` if that is 0. The scale uses the
-    /// rounded probability, so that the expectation is exact.
+    /// Creates dropout with `prob` rounded to a multiple of 2^-16; returns `None` if the rounded probability is 0. The
+    /// scale uses the rounded probability, so that the expectation is exact.
     pub fn new(key: u64, prob: f64) -> Option<Self> {
         // With a probability of 1, no elements would remain to scale.
         let threshold = (prob * 65536.0).round().clamp(0.0, 65535.0) as u16;
@@ -38,7 +38,7 @@ impl Dropout {
         (threshold > 0).then_some(Self { key, skip: 0, threshold, scale })
     }
 
-    /// Returns the dropout for the elements after the first `elements` elements; it continues the same mask.
+    /// Returns the dropout whose mask begins after the first `elements` elements of this mask.
     #[must_use]
     pub fn after(self, elements: u64) -> Self {
         let elements = elements.wrapping_add(u64::from(self.skip));
@@ -71,7 +71,8 @@ impl Dropout {
         self.apply_words(elements, first, words);
     }
 
-    /// Repeats [`Self::apply`] for as many elements from the same `first`, with the `words` that it wrote.
+    /// Repeats [`Self::apply`] for an equal number of elements from the same `first`, with the `words` that the earlier
+    /// call wrote.
     pub(crate) fn apply_words(self, elements: &mut [f32], first: usize, words: &[u64]) {
         let skip = (first + usize::from(self.skip)) % PER_WORD;
         let lanes: &[u16] = bytemuck::cast_slice(words);

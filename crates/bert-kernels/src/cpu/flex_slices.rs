@@ -8,7 +8,7 @@ pub(crate) use crate::cpu::buffer_pool::take as buffer;
 
 /// Returns the tensor if it is contiguous and fills its buffer, else a contiguous copy.
 pub(crate) fn contiguous(x: FlexTensor) -> FlexTensor {
-    // The copy, if any, is made by the callee; dropping `x` leaves one owner either way.
+    // `to_contiguous` makes the copy, if any; after `x` is dropped, the result has one owner in both cases.
     x.to_contiguous()
 }
 

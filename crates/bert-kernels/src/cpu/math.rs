@@ -1,13 +1,13 @@
 //! Elementary functions in f32, written so that loops over them become vector code.
 //!
 //! They are branch-free and use no tables. Every fused multiply-add is explicit (`mul_add`, which rounds once on any
-//! processor), and the compiler makes no others, so results do not depend on the vector width. An x86 processor without
-//! the instruction, from before 2013, computes it by a slow library function. NaN stays NaN. The tests below bound the
-//! errors: 2e-7 relative for `exp`; 2e-7 for the normal distribution; 2e-7 of `max(|x|, 1)` for both forms of GELU;
-//! 4e-7 for the derivative of the erf form and 1e-6 for the derivative of the tanh form.
+//! processor), and the compiler makes no others, so results do not depend on the vector width. On x86 processors from
+//! before 2013, which lack the instruction, a slow library function computes `mul_add`. NaN stays NaN. The tests below
+//! bound the errors: 2e-7 relative for `exp`; 2e-7 for the normal distribution; 2e-7 of `max(|x|, 1)` for both forms of
+//! GELU; 4e-7 for the derivative of the erf form and 1e-6 for the derivative of the tanh form.
 
-/// Defines a function that is compiled three times, for AVX-512, AVX2 and the build's own target, and
-/// chooses at run time. The bodies are the same, so are their results.
+/// Defines a function that is compiled three times, for AVX-512, AVX2 and the build's own target, and chooses at run
+/// time. The bodies are the same, and so are the results.
 macro_rules! vectorized {
     ($(#[$meta:meta])* $visibility:vis fn $name:ident($($argument:ident: $type:ty),* $(,)?) $(-> $result:ty)? $body:block) => {
         $(#[$meta])*
@@ -67,7 +67,7 @@ const MIN_EXPONENT: f32 = -87.336_54;
 pub fn exp(x: f32) -> f32 {
     const MAX_EXPONENT: f32 = 88.722_84;
     let (value, n) = exp_parts(x.clamp(MIN_EXPONENT, MAX_EXPONENT));
-    // 2^n in two factors, as 2^128 does not fit in f32.
+    // 2^n is split into two factors, because 2^128 does not fit in f32.
     let half = n >> 1;
     let value = value * power_of_two(half) * power_of_two(n.wrapping_sub(half));
     let value = if x < MIN_EXPONENT { 0.0 } else { value };
@@ -89,7 +89,7 @@ fn exp_parts(x: f32) -> (f32, i32) {
     const ROUND: f32 = 12_582_912.0;
     let shifted = x.mul_add(std::f32::consts::LOG2_E, ROUND);
     let n = shifted - ROUND;
-    // ln(2) in two parts, the first with few bits, so that the product with n is exact.
+    // ln(2) is split into two parts. The first part has few bits, so that its product with n is exact.
     let r = n.mul_add(2.121_944_4e-4, n.mul_add(-0.693_359_4, x));
     let p =
         polynomial(r, [1.987_569_2e-4, 1.398_199_9e-3, 8.333_452e-3, 4.166_579_6e-2, 1.666_666_5e-1, 0.5]);
@@ -188,7 +188,7 @@ pub fn gelu_tanh_and_derivative(x: f32) -> (f32, f32) {
 #[inline(always)]
 fn sigmoid_of_cubic(x: f32) -> (f32, f32) {
     let exponent = -SQRT_8_OVER_PI * (CUBIC * x * x).mul_add(x, x);
-    // Bounded, so that the second value is not infinity times zero.
+    // The bound prevents that the second value is infinity times zero.
     let e = exp_to_88(if exponent > 80.0 { 80.0 } else { exponent });
     let s = 1.0 / (1.0 + e);
     (s, e * s)
@@ -217,7 +217,7 @@ pub(crate) fn sum(x: &[f32]) -> f32 {
     fold(lanes)
 }
 
-/// Replaces each element by `f` of it, and returns their sum, as [`sum`] does.
+/// Replaces each element `x` by `f(x)`, and returns the sum of the results in the order of [`sum`].
 #[inline(always)]
 pub(crate) fn map_sum(x: &mut [f32], f: impl Fn(f32) -> f32) -> f32 {
     let mut lanes = [0f32; LANES];
@@ -235,7 +235,7 @@ pub(crate) fn map_sum(x: &mut [f32], f: impl Fn(f32) -> f32) -> f32 {
     fold(lanes)
 }
 
-/// Replaces the first of each pair by `f` of the pair, and returns the maximum, as [`max`] does.
+/// Replaces each `x` by `f(x, y)`, and returns the maximum of the results, as [`max`] does.
 #[inline(always)]
 pub(crate) fn zip_max(x: &mut [f32], y: &[f32], f: impl Fn(f32, f32) -> f32) -> f32 {
     let mut lanes = [f32::NEG_INFINITY; LANES];

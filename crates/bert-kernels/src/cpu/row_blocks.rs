@@ -1,7 +1,7 @@
 //! Additions on rows of equal width, and the split of rows into blocks, one task each.
 //!
 //! The blocks depend on the shape only, not on the number of threads, and partial sums are added in the order of the
-//! blocks. So every sum has the same bits on any number of threads.
+//! blocks. Therefore, every sum has the same bits on any number of threads.
 
 use rayon::prelude::*;
 

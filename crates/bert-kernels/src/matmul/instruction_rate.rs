@@ -1,13 +1,14 @@
 //! Measures the rate of the multiply instruction alone: an upper bound of the rate of every matrix product.
 //!
-//! Each thread repeats the instruction on registers, without loads and stores, and on independent sums, so that its
-//! latency is hidden. AMX tiles are loaded from the L1 cache, which takes less time than multiplying them.
+//! Each thread repeats the instruction on registers, without loads and stores, and on independent sums, so that the
+//! latency of the instruction is hidden. AMX tiles are loaded from the L1 cache, which takes less time than multiplying
+//! the tiles.
 
 use std::time::Instant;
 
 use crate::arguments::Precision;
 
-/// Number of measurements; the fastest counts, since other programs make a measurement slower.
+/// Number of measurements. The fastest one counts, because other programs make a measurement slower.
 const TURNS: usize = 20;
 
 /// Returns the floating-point operations per second of the multiply instruction that products in this precision use, on
@@ -66,14 +67,15 @@ mod x86_64 {
         }
     }
 
-    /// Defines a function that runs `ROUNDS` rounds of one instruction on independent sums, and returns their operations.
+    /// Defines a function that runs `ROUNDS` rounds of one instruction on independent sums, and returns their
+    /// operations.
     macro_rules! repeated {
         ($name:ident, $features:literal, $vector:ty, $set:ident, $factor:expr, $instruction:ident, $multiplications:literal) => {
             fn $name() -> f64 {
                 #[target_feature(enable = $features)]
                 fn run() -> [$vector; SUMS] {
                     let factor = $factor;
-                    // Equal sums would be computed once.
+                    // The sums differ, because the compiler would compute equal sums only once.
                     let mut sums = std::array::from_fn(|at| $set(black_box(at as f32)));
                     for _ in 0..ROUNDS {
                         for sum in &mut sums {

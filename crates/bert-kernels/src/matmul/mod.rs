@@ -1,10 +1,10 @@
 //! Matrix products on strided slices, `c = a b` and `c = c + a b`: in f32 by the `gemm` crate, in bf16 by [`bf16`].
 //!
-//! | module | what |
+//! | module | content |
 //! |---|---|
 //! | [`instruction_rate`] | rate of the multiply instruction alone, the upper bound of every product |
 //! | [`matrix_view`] | sizes, strided matrices and threads: the arguments of a product |
-//! | [`bf16`] | products in bf16, by AMX tiles or AVX-512 BF16; without them on other targets |
+//! | [`bf16`] | products in bf16, with AMX tiles or AVX-512 BF16; a placeholder on other targets |
 //! | [`packed_weights`] | packed weights, cached across batches |
 //! | [`processor`] | the processor's properties that affect bits and speed |
 //!
@@ -29,9 +29,9 @@ pub(crate) use crate::matmul::matrix_view::MatmulContext;
 use crate::matmul::matrix_view::{Gemm, Matrix, MatrixMut, Side, Threads};
 use crate::matmul::packed_weights::PackedWeights;
 
-/// Returns whether this processor has the instructions of the fused kernels' bf16 products (AVX-512 BF16; AMX tiles are
-/// used as well if there are any). On other processors, [`Precision::Bf16`] runs burn's own operations, which are slow
-/// on a CPU.
+/// Returns whether this processor has the instructions that the fused kernels need for products in bf16: AVX-512 BF16.
+/// AMX tiles are used as well if the processor has them. On other processors, [`Precision::Bf16`] runs burn's own
+/// operations, which are slow on a CPU.
 pub fn has_bf16_instructions() -> bool {
     bf16::supported()
 }
@@ -59,8 +59,8 @@ impl<'a> From<&'a Packed> for Operand<'a> {
     }
 }
 
-/// A matrix that is a factor of several products, on the same side and over all of k in each. In bf16 it is packed
-/// once.
+/// A matrix that is a factor of several products. It is on the same side in each of them and is used along all of k. In
+/// bf16, it is packed once.
 pub(crate) struct SharedOperand<'a> {
     matrix: Matrix<'a>,
     packed: Option<Arc<[Packed]>>,

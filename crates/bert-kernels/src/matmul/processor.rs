@@ -1,8 +1,8 @@
 //! The properties of the processor that affect the bits and the speed of matrix products.
 //!
-//! The bits depend on the vector instructions, and on the size of the L1 data cache: the `gemm` crate derives from it
-//! how many terms it adds up before it rounds them into the result. The speed is measured, since no list of processors
-//! tells which of them are faster in bf16.
+//! The bits depend on the vector instructions, and on the size of the L1 data cache, from which the `gemm` crate
+//! derives how many terms it adds up before it adds them to the result. The speed is measured, because no list of
+//! processors tells which of them are faster in bf16.
 
 use std::time::{Duration, Instant};
 
@@ -40,7 +40,8 @@ pub fn instruction_set() -> String {
 }
 
 /// Returns the unit that multiplies bf16 numbers faster than the vector registers multiply f32 numbers, or `None` if
-/// there is none. AVX-512 BF16 is fast on AMD's processors (Zen 4 and 5) and slow on Intel's, which have AMX tiles for it.
+/// there is none. AVX-512 BF16 is fast on AMD's processors (Zen 4 and 5) and slow on Intel's, which have AMX tiles for
+/// bf16.
 pub fn fast_bf16() -> Option<&'static str> {
     #[cfg(target_arch = "x86_64")]
     {
@@ -62,19 +63,20 @@ pub fn recomputes_logits(precision: Precision) -> bool {
     precision == Precision::Bf16 && crate::matmul::bf16::on_tiles()
 }
 
-/// Returns bytes, ways and line length in bytes of the L1 data cache, as the `gemm` crate uses them.
+/// Returns the size in bytes, the associativity and the line length in bytes of the L1 data cache, as the `gemm` crate
+/// uses them.
 pub fn l1_cache() -> [usize; 3] {
     let cache = CACHE_INFO[0];
-    // The minimum values that it uses, whatever the system reports.
+    // `gemm` uses at least these values, whatever the system reports.
     [cache.cache_bytes.max(32 << 10), cache.associativity.max(2), cache.cache_line_bytes.max(64)]
 }
 
 /// The shortest time of one product in each precision.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ProductTimes {
-    /// In f32.
+    /// The time in f32.
     pub f32: Duration,
-    /// In bf16.
+    /// The time in bf16.
     pub bf16: Duration,
 }
 
@@ -82,11 +84,11 @@ pub struct ProductTimes {
 const MAX_MULTIPLICATIONS: usize = 1 << 27;
 /// Maximum rows of such a product.
 const MAX_ROWS: usize = 512;
-/// After this time no further pair of products is started, if there were enough.
+/// After this time, no further pair of products is started if there were at least [`MIN_PAIRS`].
 const BUDGET: Duration = Duration::from_millis(80);
 /// Maximum number of pairs; the first one warms up.
 const MAX_PAIRS: usize = 6;
-/// Minimum number of pairs: if another program takes the core during one product, there is a second one to compare.
+/// Minimum number of pairs: another program may take the core during one product, and then another pair counts.
 const MIN_PAIRS: usize = 3;
 
 /// Times a dense layer's product of `rows` rows, from `input` to `output` features, in f32 and in bf16, for a tenth of
@@ -110,8 +112,8 @@ pub fn product_times(rows: usize, input: usize, output: usize) -> Option<Product
     }))
 }
 
-/// Returns the shortest times that `run` reports, alternating the precisions: of [`MAX_PAIRS`], or of [`MIN_PAIRS`] and
-/// any more that fit in [`BUDGET`].
+/// Returns the shortest times that `run` reports, alternating the precisions. There are at least [`MIN_PAIRS`] pairs,
+/// and more until [`BUDGET`] is spent or [`MAX_PAIRS`] is reached.
 fn fastest(mut run: impl FnMut(Precision) -> Duration) -> ProductTimes {
     let mut best = ProductTimes { f32: Duration::MAX, bf16: Duration::MAX };
     let mut spent = Duration::ZERO;

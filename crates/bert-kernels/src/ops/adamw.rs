@@ -13,9 +13,8 @@
 //!
 //! LAMB needs norms of the update before it changes the parameter, so [`Updates::only`] selects one half of an update.
 //!
-//! [`update_part`] and [`chunk_squares`] compute the same on a part of a tensor that begins and ends at multiples of
-//! [`CHUNK`]: the updates of all parts are the update of the whole, and the sums of all parts are the sums of the whole,
-//! bit for bit.
+//! [`update_part`] and [`chunk_squares`] give the same bits for a whole tensor and for parts of it that begin and end
+//! at multiples of [`CHUNK`].
 
 use std::ops::Range;
 
@@ -56,8 +55,8 @@ pub fn update_part(
     Updates::new(compute).update_part(state, range, gradient, step)
 }
 
-/// Updates of many parameters, which share launches on a GPU: there the returned tensors have their values for all work
-/// after the updates are dropped.
+/// Updates of many parameters, which share launches on a GPU. There, the returned tensors have their values only after
+/// this value is dropped.
 #[derive(Debug)]
 pub struct Updates {
     compute: Compute,
@@ -274,9 +273,9 @@ vectorized! {
 /// The order in which the sums of chunks are added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NormOrder {
-    /// First the chunks of each tensor, then the tensors: the fused kernels.
+    /// First the chunks of each tensor, then the tensors; the order of the fused kernels.
     ByTensor,
-    /// All chunks of all tensors, one after the other: burn's own operations.
+    /// All chunks of all tensors, one after the other; the order of burn's own operations.
     Flat,
 }
 
@@ -316,7 +315,8 @@ pub fn squared_norm(compute: Compute, tensors: &[Tensor<1>]) -> f64 {
     NormOrder::new(compute, &backends).total(sums.iter().map(Vec::as_slice))
 }
 
-/// Returns, for each tensor, the sums of the squares of its chunks of [`CHUNK`] elements; the last one may be shorter.
+/// Returns, for each tensor, the sums of the squares of its chunks of [`CHUNK`] elements; the last chunk may be
+/// shorter.
 ///
 /// # Shapes
 ///
@@ -390,8 +390,8 @@ pub fn plain_squared_norm(tensors: &[Tensor<1>]) -> f64 {
     NormOrder::Flat.total(sums.iter().map(Vec::as_slice))
 }
 
-/// Returns the sums of the squares of the update `u` of each chunk of [`CHUNK`] elements, from moments that are already
-/// updated. `u` is the change of the parameter at learning rate 1.
+/// Returns, for each chunk of [`CHUNK`] elements, the sum of the squares of the update `u`, from moments that are
+/// already updated. `u` is the change of the parameter at learning rate 1.
 ///
 /// # Shapes
 ///
@@ -412,7 +412,8 @@ pub fn update_squares(compute: Compute, state: &State, step: AdamW) -> Vec<f64> 
         .collect()
 }
 
-/// Lanes of a sum of squares: several f64 vectors, because additions to one vector have to wait for each other.
+/// Number of lanes of a sum of squares. They fill several f64 vectors, because successive additions to one vector wait
+/// for each other.
 const SQUARES: usize = 64;
 
 vectorized! {

@@ -7,9 +7,9 @@
 //! different sequence.
 //!
 //! One thread computes one row of the batch, one head at a time, with scores that stay in its cache. If there are more
-//! threads than rows, it computes one head of one row. The forward pass saves the maximum of each row of scores and the
-//! inverse of its sum of exponentials. The backward pass recomputes the scores, the probabilities p and the mask m:
-//! `dv = (p m)' dc`, `dp = (dc v') m`, `ds = p (dp - sum(p dp))`, `dq = scale ds k`, `dk = scale ds' q`.
+//! threads than rows, a thread computes one head of one row. For each row of scores, the forward pass saves the maximum
+//! and the inverse of the sum of exponentials. The backward pass recomputes the scores, the probabilities p and the
+//! mask m: `dv = (p m)' dc`, `dp = (dc v') m`, `ds = p (dp - sum(p dp))`, `dq = scale ds k`, `dk = scale ds' q`.
 
 use burn::backend::flex::FlexTensor;
 use burn::tensor::{Tensor, activation::softmax, assert_shape};
@@ -314,7 +314,7 @@ impl Attention {
         multiply(ctx, Gemm { m: seq, n: head_dim, k: seq }, context, scores, value);
     }
 
-    /// Computes the gradients of the row's queries, keys and values; `gradient` belongs to its context.
+    /// Computes the gradients of the row's queries, keys and values; `gradient` is the gradient of the row's context.
     pub(crate) fn row_backward(
         &self,
         row: BatchRow,
@@ -422,8 +422,8 @@ vectorized! {
         for (p, gradient) in probabilities.chunks_exact(seq).zip(gradient.chunks_exact_mut(seq)) {
             let mean = dot(p, gradient);
             gradient.iter_mut().for_each(|gradient| *gradient -= mean);
-            // Subtract the mean of the rest too: its rounding errors would add up over the rows in the gradient of the keys' bias,
-            // which is zero in exact arithmetic.
+            // Subtract the mean of the remainder too. Its rounding errors would otherwise add up over the rows in the
+            // gradient of the keys' bias, which is zero in exact arithmetic.
             let rest = dot(p, gradient);
             for (p, gradient) in p.iter().zip(gradient) {
                 *gradient = p * (*gradient - rest) * scale;

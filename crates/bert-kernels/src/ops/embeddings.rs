@@ -1,10 +1,10 @@
 //! Embeddings: `y = dropout(LayerNorm(word[id] + token_type[segment] + position[place]))`.
 //!
-//! Ports `embedding_lookup` and `embedding_postprocessor` of the reference's `modeling.py`. The backward pass turns the
-//! gradient of the output in place into the gradient of the sum, `dh` of [`mod@super::layer_norm`]. It then adds the
+//! Ports `embedding_lookup` and `embedding_postprocessor` of the reference's `modeling.py`. The backward pass replaces
+//! the gradient of the output in place by the gradient of the sum, `dh` of [`mod@super::layer_norm`]. It then adds the
 //! rows of `dh` to the gradients of the tables in the order of the tokens: `dword[v] = sum of dh_t over the tokens t
-//! with id_t = v`, and so on. The masked-LM head uses the word table too; the backward pass adds to its gradient in
-//! place, without a copy.
+//! with id_t = v`, and so on. The masked-LM head uses the word table too; the backward pass adds to the table's
+//! gradient in place, without a copy.
 
 use burn::backend::flex::FlexTensor;
 use burn::tensor::{Int, Tensor, assert_shape};
@@ -260,8 +260,8 @@ impl Fused<5> for Embeddings {
     }
 }
 
-/// Adds row i of `gradient` to row `row_of[i]` of the table, or of zeros. The order is the order of i for any number of
-/// threads, since each row of the table belongs to one thread.
+/// Adds row i of `gradient` to row `row_of[i]` of the table, or of zeros. The rows are added in the order of i for any
+/// number of threads, because each row of the table belongs to one thread.
 fn add_to_rows(
     table: Option<FlexTensor>,
     [rows, hidden]: [usize; 2],

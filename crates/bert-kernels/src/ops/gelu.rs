@@ -51,7 +51,7 @@ pub fn plain<const D: usize>(x: Tensor<D>, bias: Tensor<1>, form: Gelu) -> Tenso
             tanh.clone() + (gelu_erf(x) - tanh).detach()
         }
         Gelu::Erf if on_flex(&x) => activation::gelu(x),
-        // On other backends burn differentiates it as if it were the tanh form.
+        // On other backends, burn differentiates `activation::gelu` as if it were the tanh form.
         Gelu::Erf => gelu_erf(x),
         Gelu::Tanh => gelu_tanh_form(x),
     }
@@ -90,7 +90,7 @@ impl Fused<2> for BiasGelu {
         (tensor(y, shape), [x, bias])
     }
 
-    /// In place of x.
+    /// Returns the value in the buffer of x.
     fn value(&self, inputs: [FlexTensor; 2]) -> FlexTensor {
         let [mut x, bias] = inputs.map(contiguous);
         let width = width(&x);
@@ -140,7 +140,7 @@ vectorized! {
 }
 
 vectorized! {
-    /// Replaces the gradient of the output by the gradient of the input, and adds it up over the rows.
+    /// Replaces the gradient of the output by the gradient of the input, and adds this gradient over the rows to `sum`.
     fn backward_rows(form: Gelu, x: &[f32], bias: &[f32], gradient: &mut [f32], sum: &mut [f32]) {
         let rows = x.chunks_exact(bias.len()).zip(gradient.chunks_exact_mut(bias.len()));
         for (x, gradient) in rows {
@@ -160,7 +160,7 @@ vectorized! {
 }
 
 vectorized! {
-    /// [`forward_rows`] of z and [`backward_rows`] of its gradient in one pass.
+    /// Computes [`forward_rows`] and [`backward_rows`] in one pass.
     pub(crate) fn value_and_gradient_rows(
         form: Gelu,
         bias: &[f32],

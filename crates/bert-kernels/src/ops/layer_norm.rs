@@ -1,5 +1,5 @@
-//! LayerNorm, alone and at the end of half a layer:
-//! `y = gamma (h - mean) / sqrt(var + eps) + beta`, `h = residual + dropout(x + b)`.
+//! LayerNorm, alone and at the end of a block of a layer: `y = gamma (h - mean) / sqrt(var + eps) + beta`, `h =
+//! residual + dropout(x + b)`.
 //!
 //! The forward pass saves h (in place of x) with each row's mean and `r = 1 / sqrt(var + eps)`. With `n = (h - mean) r`
 //! and `g = gamma dy`, the backward pass first computes `dh = r (g - mean(g) - n mean(g n))`, `dgamma = sum(dy n)`,
@@ -64,8 +64,8 @@ pub fn layer_norm<const D: usize>(
     }
 }
 
-/// Computes `LayerNorm(residual + dropout(x + bias))`. `dropout` is an `Option<Dropout>`, or a [`RowDropout`] if the rows
-/// were selected from a table. On a GPU x may be in bf16.
+/// Computes `LayerNorm(residual + dropout(x + bias))`. `dropout` is an `Option<Dropout>`, or a [`RowDropout`] if the
+/// rows were selected from a table. On a GPU x may be in bf16.
 ///
 /// # Shapes
 /// - x, residual and output: `[.., width]`
@@ -184,7 +184,7 @@ impl Fused<3> for LayerNorm {
 }
 
 /// Replaces `dy` by `dh` in place and returns the gradients of gamma and beta. `before` may change each block of `dy`
-/// first; it gets the index of the block's first element.
+/// first; its argument is the index of the block's first element.
 pub(crate) fn normalized_backward(
     saved: &Statistics,
     gradient: &mut [f32],
@@ -256,7 +256,7 @@ impl Fused<5> for ResidualLayerNorm {
                 let rows = saved.rows.len();
                 let block = rows_per_block(rows, width);
                 let mut sums = vec![0.0; rows.div_ceil(block) * width];
-                // h is not needed any more: its buffer takes dx.
+                // h is no longer needed, so its buffer is reused for dx.
                 let mut x = saved.h;
                 let source = slice(&residual);
                 slice_mut(&mut x)
@@ -310,7 +310,7 @@ vectorized! {
 }
 
 vectorized! {
-    /// Computes the gradient of [`normalize`] in place, and its parts of the sums for gamma and beta.
+    /// Computes the gradient of [`normalize`] in place, and this block's parts of the sums for gamma and beta.
     fn normalize_backward(
         h: &[f32],
         gamma: &[f32],

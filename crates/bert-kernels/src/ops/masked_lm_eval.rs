@@ -3,8 +3,8 @@
 //!
 //! The inputs and the blocks of vocabulary columns are the same as in [`mod@super::masked_lm_loss`]. The kernel
 //! discards a block's logits after computing their maximum and their sum of exponentials, so it stores nothing of size
-//! `[n, vocab]`. It runs without autodiff and has no backward pass: for training see
-//! [`crate::ops::masked_lm_loss::masked_lm_nll`].
+//! `[n, vocab]`. It runs without autodiff and has no backward pass. [`crate::ops::masked_lm_loss::masked_lm_nll`] is
+//! the function for training.
 
 use burn::backend::Flex;
 use burn::tensor::{Int, Tensor, assert_shape};

@@ -6,10 +6,10 @@
 //!
 //! The kernel processes the vocabulary in blocks of columns, whose logits stay in a core's L2 cache. The forward pass
 //! replaces the logits of a block by `exp(z - max)`, where max is the row's maximum logit in that block, and computes
-//! the log-sum-exp from the maxima and sums of the blocks. The backward pass turns each block into
-//! `dz = (softmax(z) - onehot(label)) g`; `dh = dz E`, `dE = dz' h` and `db = sum(dz)` are products and sums of it.
+//! the log-sum-exp from the maxima and sums of the blocks. The backward pass turns each block into `dz = (softmax(z) -
+//! onehot(label)) g`; it computes `dh = dz E`, `dE = dz' h` and `db = sum(dz)` from `dz`.
 //!
-//! The exponentials are saved for the backward pass, the only `[n, vocab]` buffer. With bf16 tiles the logits are
+//! The exponentials, the only `[n, vocab]` buffer, are saved for the backward pass. With bf16 tiles the logits are
 //! recomputed instead, which takes less time than writing and reading the exponentials.
 
 use burn::backend::flex::FlexTensor;
@@ -33,8 +33,9 @@ use crate::ops::plain::matrix_product;
 /// Columns of one block: the logits of 640 masked positions (32 rows of 20) fill a core's L2 cache of 1 MiB. BERT's
 /// vocabulary of 30,522 makes 80 blocks, two for each of the groups below.
 pub(crate) const COLUMNS: usize = 384;
-/// Maximum number of parts of the sum for `dh`, and of parts of each part: up to 64 threads have work. A few threads
-/// hold only the first level in memory at the same time.
+/// Maximum number of parts of the sum for `dh`, and maximum number of groups of each part, so that up to 64 threads
+/// have work. With at most this many threads, each thread keeps the sum of only one group in addition to the sum of the
+/// part.
 const GROUPS: usize = 8;
 /// Number of elements of such a sum that one task adds up.
 const ADDED: usize = 1 << 12;
@@ -77,8 +78,8 @@ pub fn masked_lm_nll(
     }
 }
 
-/// Computes [`masked_lm_nll`] with burn's own operations. The label's logit is one dot product, so nothing is gathered
-/// from the `[n, vocab]` logits.
+/// Computes [`masked_lm_nll`] with burn's own operations. The label's logit is computed as one dot product and is not
+/// gathered from the `[n, vocab]` logits.
 ///
 /// # Shapes
 /// - same as [`masked_lm_nll`]
@@ -104,7 +105,7 @@ pub fn plain(
 /// - output: `[rows]`
 pub fn log_sum_exp(logits: Tensor<2>) -> Tensor<1> {
     let [rows, _] = logits.dims();
-    // The maximum cancels out of the value and the gradient; it keeps exp() from overflowing.
+    // The maximum cancels out in the value and in the gradient; it prevents an overflow of `exp`.
     let max = logits.clone().detach().max_dim(1); // [rows, 1]
     let sum = (logits - max.clone()).exp().sum_dim(1); // [rows, 1]
     (sum.log() + max).reshape([rows]) // [rows]
@@ -243,7 +244,7 @@ impl Fused<3> for MaskedLm {
         };
         let mut d_table = buffer(table.len());
         let mut d_bias = buffer(vocab);
-        // A group is a number of whole blocks, and a part a number of whole groups; both depend on the vocabulary only.
+        // A group consists of whole blocks, and a part of whole groups; both sizes depend on the vocabulary only.
         let group = vocab.div_ceil(COLUMNS).div_ceil(GROUPS * GROUPS) * COLUMNS;
         let groups = vocab.div_ceil(group).div_ceil(GROUPS) * group;
         let mut sums = scratch(vocab.div_ceil(groups) * n * hidden);

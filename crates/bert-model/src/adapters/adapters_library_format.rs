@@ -1,7 +1,7 @@
 //! Translates tensor names and configurations between this crate and the `adapters` library, version 1.2.
 //!
-//! The library writes `adapter_config.json` and `adapter.safetensors`, and the head as `head_config.json` and
-//! `model_head.safetensors` (`save_adapter(.., with_head=True, use_safetensors=True)`).
+//! `save_adapter(.., with_head=True, use_safetensors=True)` of the library writes the adapter to `adapter_config.json`
+//! and `adapter.safetensors`, and the head to `head_config.json` and `model_head.safetensors`.
 
 use serde_json::{Map, Value, json};
 
@@ -97,8 +97,8 @@ pub(crate) fn read_config(config: &Map<String, Value>) -> Result<AdapterConfig, 
     };
     let expected = self::config(form, reduction_factor);
     for (key, expected) in expected.as_object().expect("an object").iter() {
-        // An absent key has the library's default. The three forms share that default, except for the keys that define
-        // them.
+        // The library uses its default for an absent key. The three forms have this default for all keys except those
+        // by which the forms differ.
         let Some(found) = config.get(key) else { continue };
         let same = match (found.as_f64(), expected.as_f64()) {
             (Some(found), Some(expected)) => found == expected,
@@ -114,7 +114,7 @@ pub(crate) fn read_config(config: &Map<String, Value>) -> Result<AdapterConfig, 
     Ok(AdapterConfig::Bottleneck { form, reduction_factor })
 }
 
-/// Translates this crate's tensor name to the library's, for an adapter of this name.
+/// Translates a tensor name of this crate to the library's name in an adapter named `adapter`.
 pub(crate) fn to_library_name(name: &str, adapter: &str) -> String {
     name.replace(".adapter.down.", &format!(".adapters.{adapter}.adapter_down.0."))
         .replace(".adapter.up.", &format!(".adapters.{adapter}.adapter_up."))

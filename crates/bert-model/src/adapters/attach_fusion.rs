@@ -53,11 +53,11 @@ fn reduction(adapter: &AdapterFolder, hidden: usize) -> Result<f64, Error> {
 
 impl BertModel {
     /// Returns the model with these adapters and a newly initialized attention in every layer. Only the attention has
-    /// gradients. Each of its parameters is a pure function of `(seed, its name)`.
+    /// gradients. Each parameter of the attention is a pure function of the seed and the parameter's name.
     ///
     /// # Errors
     /// Fails when an adapter has a form that cannot be fused, when it was made for an encoder of a different width, or
-    /// when its layers are not the model's.
+    /// when its layers differ from the model's layers.
     pub fn with_fusion(
         self,
         adapters: &[AdapterFolder],

@@ -62,11 +62,12 @@ pub struct AdapterFolder {
 }
 
 impl AdapterConfig {
-    /// Passes every file of the folder of a model's adapter of this form to `sink`, `adapter_config.json` last.
+    /// Passes every file of an adapter's folder to `sink`, `adapter_config.json` last. The adapter of `model` must have
+    /// this form.
     ///
     /// # Errors
-    /// Fails when the sink fails. Before the first file: when a parameter is NaN or infinite, or when the vocabulary
-    /// lacks a special token that BERT needs.
+    /// Fails before the first file when a parameter is NaN or infinite, or when the vocabulary lacks a special token
+    /// that BERT needs. Also fails when the sink fails.
     ///
     /// # Panics
     /// Panics if the model has no adapter.
@@ -140,11 +141,11 @@ pub(crate) fn trained_tensors(
     Ok(snapshot.to_named_tensors())
 }
 
-/// Reads an adapter's folder in this crate's layout, the `adapters` library's or PEFT's.
+/// Reads an adapter's folder in the layout of this crate, of the `adapters` library or of PEFT.
 ///
 /// # Errors
 /// Fails when a file is missing, when a JSON file cannot be read or is not an object, or when the form of the adapter
-/// is not supported; otherwise as [`read_safetensors`] or [`read_pytorch`].
+/// is not supported. Also fails as [`read_safetensors`] or [`read_pytorch`] does.
 pub fn read_adapter(dir: &Path) -> Result<AdapterFolder, Error> {
     let config = read_json(dir, ADAPTER_CONFIG)?;
     if config.contains_key("peft_type") { read_peft(dir, &config) } else { read_library(dir, &config) }
@@ -189,7 +190,7 @@ fn read_library(dir: &Path, config: &Map<String, Value>) -> Result<AdapterFolder
     Ok(AdapterFolder { adapter, name, hidden_size, class_names, base: base_of(config), path, tensors })
 }
 
-/// Returns the names of a map of names to the numbers from 0, in the order of their numbers.
+/// Returns the names of `label2id`, which maps names to the numbers from 0, in the order of the numbers.
 fn names_in_order(label2id: &Value) -> Result<Vec<String>, Error> {
     let wrong =
         || adapter_config_error("label2id", format!("is {label2id}, not a map of names to numbers from 0"));
@@ -278,7 +279,8 @@ impl AdapterFolder {
     }
 }
 
-/// Returns the encoder named in a configuration of one of the libraries, with `@` and its commit if there is one.
+/// Returns the encoder named in a configuration of one of the libraries, followed by `@` and the commit if there is
+/// one.
 pub(crate) fn base_of(config: &Map<String, Value>) -> Option<String> {
     let text = |key: &str| config.get(key)?.as_str();
     let base = text("model_name").or_else(|| text("base_model_name_or_path"))?;

@@ -45,7 +45,7 @@ pub struct FusionFolder {
 ///
 /// # Errors
 /// Fails when a file is missing, when a JSON file cannot be read or is not an object, or when the kind of attention is
-/// not supported; the error then names the key. Otherwise as [`read_adapter`].
+/// not supported; the error then names the key. Also fails as [`read_adapter`] does.
 pub fn read_fusion(dir: &Path) -> Result<FusionFolder, Error> {
     let config = read_json(dir, FUSION_CONFIG)?;
     let name = name_of(&config)?;
@@ -89,13 +89,13 @@ impl FusionFolder {
     }
 }
 
-/// Passes every file of the folder of a fused model to `sink`: the attention and the head, under the names of the
-/// `adapters` library. The name in the metadata consists of the names of the adapters, with commas between them. The
-/// folders of the adapters themselves are not included.
+/// Passes every file of a fused model's folder to `sink`: the attention and the head, under the names of the `adapters`
+/// library. The name in the metadata consists of the names of the adapters, with commas between them. The folders of
+/// the adapters themselves are not included.
 ///
 /// # Errors
-/// Fails when the sink fails. Before the first file: when a parameter is NaN or infinite, or when the vocabulary lacks
-/// a special token that BERT needs.
+/// Fails before the first file when a parameter is NaN or infinite, or when the vocabulary lacks a special token that
+/// BERT needs. Also fails when the sink fails.
 pub fn save_fusion(
     sink: &mut Sink<'_>,
     model: &BertForSequenceClassification,

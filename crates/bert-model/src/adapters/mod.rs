@@ -12,8 +12,8 @@
 //! `adapters` library (Pfeiffer et al. 2020, Houlsby et al. 2019, He et al. 2021), LoRA as in PEFT (Hu et al. 2021).
 //!
 //! The layers are in [`crate::layers`]. This folder attaches them to a model: [`BertModel::with_adapter`] adds one
-//! adapter, `attach_fusion` mixes several. `folder` and `fusion_folder` read and write their files,
-//! `adapters_library_format` and `peft_format` have the names and keys of the two libraries.
+//! adapter, `attach_fusion` mixes several. `folder` and `fusion_folder` read and write the files of adapters.
+//! `adapters_library_format` and `peft_format` translate the tensor names and the keys of the two libraries.
 
 pub(crate) mod adapters_library_format;
 pub(crate) mod attach_fusion;
@@ -43,8 +43,8 @@ pub fn is_adapter_parameter(name: &str) -> bool {
     name.contains(".adapter.") || name.contains(".lora.")
 }
 
-/// Returns the initial values of an adapter's parameter in the published layout, distributed as in the two libraries;
-/// `None` for any other parameter.
+/// Returns the initial values of an adapter's parameter in the published layout; `None` for any other parameter. The
+/// values have the distributions of the two libraries.
 ///
 /// Weights of Pfeiffer's and Houlsby's adapters are normal with standard deviation 0.02 (`init_weights = "bert"`), so
 /// their initial contribution is close to zero. For parallel adapters (`"mam_adapter"`) and LoRA, the first matrix is
@@ -69,7 +69,8 @@ fn initial_values(adapter: AdapterConfig, name: &str, shape: &[usize], seed: u64
 
 impl BertModel {
     /// Returns the model with a newly initialized adapter in every layer. Only the adapters have gradients: embeddings,
-    /// encoder (including LayerNorm) and pooler are frozen. Each parameter is a pure function of `(seed, its name)`.
+    /// encoder (including LayerNorm) and pooler are frozen. Each parameter is a pure function of the seed and the
+    /// parameter's name.
     ///
     /// Replaces an existing adapter.
     ///

@@ -10,7 +10,8 @@ use crate::error::Error;
 
 const PREFIX: &str = "base_model.model.";
 
-/// Returns the configuration as `LoraConfig` writes it, without keys at their default that do not affect the result.
+/// Returns the configuration as `LoraConfig` writes it, without the keys that have their default value and do not
+/// affect the result.
 ///
 /// The commit of a base `NAME@COMMIT` has a key of its own.
 pub(crate) fn config(rank: usize, alpha: f64, base: &str) -> Value {

@@ -1,4 +1,4 @@
-//! Recognizes weights in the formats of other frameworks, which are not read, and adapters.
+//! Recognizes adapters, and weights in formats of other frameworks, which this crate does not read.
 
 use std::path::{Path, PathBuf};
 
@@ -44,7 +44,7 @@ const FRAMEWORKS: [Framework; 4] = [
 /// Rejects a file of another framework, recognized by its name.
 ///
 /// # Errors
-/// Fails when the file is one of another framework.
+/// Fails when the file belongs to another framework.
 pub(crate) fn reject_foreign(path: &Path) -> Result<(), Error> {
     let Some(name) = path.file_name().and_then(|name| name.to_str()) else { return Ok(()) };
     let ours = |framework: &&Framework| framework.ends.iter().any(|end| name.ends_with(end));
@@ -66,7 +66,7 @@ pub fn reject_other_weights(path: &Path) -> Result<(), Error> {
         .filter_map(|folder| std::fs::read_dir(folder).ok())
         .flat_map(|entries| entries.filter_map(|entry| Some(entry.ok()?.path())))
         .collect();
-    // Sorted, so that the error names the same file every time.
+    // With sorted files, the error names the same file every time.
     files.sort();
     files.iter().try_for_each(|file| reject_foreign(file))
 }

@@ -18,8 +18,9 @@ use crate::error::{Error, LoadReport, not_tied, tensor_twice};
 pub enum LoadPolicy {
     /// No difference.
     Exact,
-    /// Heads and pooler may be missing, then the model keeps its values, or unexpected, then they are ignored. The
-    /// encoder must be complete. Used to fine-tune a pre-trained checkpoint.
+    /// Heads and pooler may be missing or unexpected. If they are missing, the model keeps its values; if they are
+    /// unexpected, they are ignored. The encoder must be complete. This policy is for fine-tuning a pre-trained
+    /// checkpoint.
     FreshHeads,
     /// The pooler may be missing or unexpected, because the model does not use it. `transformers` saves models for
     /// question answering and token classification without a pooler.
@@ -40,7 +41,7 @@ impl LoadPolicy {
         POOLER.iter().chain(others).any(|part| name.starts_with(part))
     }
 
-    /// Returns whether a decoder of the masked-LM head that differs from the word embeddings is ignored.
+    /// Returns whether the policy ignores a masked-LM decoder that differs from the word embeddings.
     fn ignores_untied_decoder(self) -> bool {
         self == Self::FreshHeads
     }
@@ -54,9 +55,9 @@ impl LoadPolicy {
 /// [`LoadPolicy::FreshHeads`], a copy that differs is reported as unexpected.
 ///
 /// # Errors
-/// Fails when a tensor is misshapen, or missing or unexpected and not accepted by the policy; the error names every
-/// such tensor. When a copy of a tied tensor differs from the original, or when two names in the file refer to one
-/// parameter.
+/// Fails when a tensor is misshapen, or when it is missing or unexpected and the policy does not accept that; the error
+/// names every such tensor. Also fails when a copy of a tied tensor differs from the original, or when two names in the
+/// file refer to one parameter.
 pub fn load_named_tensors<M: Module>(
     model: M,
     tensors: NamedTensors,
@@ -113,7 +114,7 @@ fn rejected(names: &[String], policy: LoadPolicy) -> Vec<String> {
 pub struct CurrentTensors {
     /// The tensors.
     pub tensors: NamedTensors,
-    /// The copies that differed from the tensor that they are tied to, and the name of that tensor.
+    /// The name of each copy that differed from the tensor to which it is tied, and the name of that tensor.
     pub untied: Vec<(&'static str, &'static str)>,
 }
 
@@ -124,7 +125,7 @@ pub struct CurrentTensors {
 pub fn current_names(tensors: NamedTensors) -> Result<CurrentTensors, Error> {
     let mut present = NamedTensors::new();
     for (name, tensor) in tensors {
-        // A buffer of older versions of `transformers`, not a parameter.
+        // This is a buffer of older versions of `transformers`, not a parameter.
         if name.ends_with("embeddings.position_ids") {
             continue;
         }

@@ -1,4 +1,4 @@
-//! Reads and replaces a module's parameters by the names, shapes and layout of Hugging Face's checkpoints.
+//! Reads and sets a module's parameters in the layout of Hugging Face's checkpoints, with their names and shapes.
 //!
 //! A module's path is the published name except for ten substitutions ([`hf_name`]). The only difference in layout is
 //! the dense weight: `[out, in]` in a checkpoint, `[in, out]` in burn.
@@ -24,7 +24,7 @@ pub fn hf_name(path: &str) -> String {
             "beta" => "bias",
             "lora_a" => "lora_A",
             "lora_b" => "lora_B",
-            // A head that no class of `transformers` has must not load there as a classifier.
+            // No class of `transformers` has this head, so `transformers` must not load it as a classifier.
             "head_classifier" => "head.classifier",
             // Variants of `FeatureHead`.
             "Mlp" => "dense",

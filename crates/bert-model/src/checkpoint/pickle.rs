@@ -83,7 +83,7 @@ pub(crate) enum Value<'a> {
     None,
     Bool(bool),
     Int(i64),
-    /// An integer of other than 8 bytes, in little-endian order, or a float, whose value nobody needs.
+    /// An integer whose length is not 8 bytes, in little-endian order; or a float, whose value is not used.
     Bytes(&'a [u8]),
     Text(&'a str),
     Class(Class),
@@ -165,7 +165,8 @@ struct Machine<'a> {
     pickle: Pickle<'a>,
 }
 
-/// Opcodes that call or look up something, by name. Other unknown opcodes have only a number in messages.
+/// Opcodes that call or look up something, with their names for messages. Messages give only the number of any other
+/// unknown opcode.
 const REFUSED: [(u8, &str); 6] =
     [(b'P', "PERSID"), (b'i', "INST"), (b'o', "OBJ"), (0x81, "NEWOBJ"), (0x82, "EXT1"), (0x92, "NEWOBJ_EX")];
 
@@ -371,7 +372,7 @@ impl<'a> Machine<'a> {
     }
 
     /// `BINPERSID`: replaces `("storage", class, key, location, count)` by the storage. Old files have a sixth value,
-    /// the view, which is `None` unless the storage is a part of another.
+    /// the view, which is `None` unless the storage is a part of another storage.
     fn storage(&mut self) -> Result<Value<'a>, PickleError> {
         let id = self.pop()?;
         let storage = match *self.pickle.elements(id)? {
@@ -429,7 +430,7 @@ impl Machine<'_> {
             return Err(PickleError::Damaged("the shape of a tensor is not a tuple"));
         };
         let values = &self.pickle.sequences[at];
-        // Checked before the copy: a pickle can name the same long tuple many times.
+        // The length is checked before the copy, because a pickle can refer to the same long tuple many times.
         if values.len() > MAX_RANK {
             return Err(PickleError::Refused(format!("a tensor of {} dimensions", values.len())));
         }

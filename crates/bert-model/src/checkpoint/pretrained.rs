@@ -33,7 +33,7 @@ pub fn folder_sink(dir: impl Into<PathBuf>) -> impl FnMut(&str, &[u8]) -> io::Re
     }
 }
 
-/// The names of the configuration of a model: in folders of Hugging Face, and in the archives of google-research/bert.
+/// The file names of a model's configuration: in Hugging Face's folders, and in the archives of google-research/bert.
 const CONFIGURATIONS: [&str; 2] = ["config.json", "bert_config.json"];
 
 /// Returns the configuration file of a folder, if it has one.
@@ -44,7 +44,7 @@ pub fn find_config(dir: &Path) -> Option<PathBuf> {
 /// Reads the `config.json` or `bert_config.json` of a folder.
 ///
 /// # Errors
-/// Fails when the folder has neither file; otherwise as [`BertConfig::read`].
+/// Fails when the folder has neither file. Also fails as [`BertConfig::read`] does.
 pub fn read_pretrained_config(dir: &Path) -> Result<BertConfig, Error> {
     match find_config(dir) {
         Some(path) if path.is_file() => BertConfig::read(path),
@@ -63,8 +63,8 @@ pub fn read_pretrained_tensors(dir: &Path) -> Result<NamedTensors, Error> {
 /// Finds the weights of a folder.
 ///
 /// # Errors
-/// Fails when the folder has no weights; the error says if it has weights of another framework or an adapter. Otherwise
-/// as [`WeightsFiles::find`].
+/// Fails when the folder has no weights; the error tells whether the folder has weights of another framework or an
+/// adapter. Also fails as [`WeightsFiles::find`] does.
 pub fn find_weights(dir: &Path) -> Result<WeightsFiles, Error> {
     if let Some(files) = WeightsFiles::find(dir)? {
         return Ok(files);
@@ -77,7 +77,7 @@ pub fn find_weights(dir: &Path) -> Result<WeightsFiles, Error> {
 /// Rejects a file where a model folder is expected. Accepts any path that is not a file.
 ///
 /// # Errors
-/// Fails when the path is a file; the error says if it is one of another framework.
+/// Fails when the path is a file; the error tells whether the file belongs to another framework.
 pub fn reject_weights_file(path: &Path) -> Result<(), Error> {
     if !path.is_file() {
         return Ok(());

@@ -1,9 +1,9 @@
 //! Reads `pytorch_model.bin`: a dictionary of tensors as `torch.save` writes it.
 //!
-//! Since PyTorch 1.6 the file is a zip archive: `NAME/data.pkl` is the pickle of the dictionary, and `NAME/data/KEY` has
-//! the elements of the storage KEY, uncompressed. Older files are five pickles in a row (a magic number, the version of
-//! the format, a description of the machine, the dictionary, the list of keys), then for each key the number of
-//! elements in 8 bytes and the elements. Source: `torch/serialization.py`.
+//! Since PyTorch 1.6 the file is a zip archive: `NAME/data.pkl` is the pickle of the dictionary, and `NAME/data/KEY`
+//! has the elements of the storage KEY, uncompressed. Older files begin with five pickles in a row: a magic number, the
+//! version of the format, a description of the machine, the dictionary and the list of keys. For each key, the number
+//! of elements in 8 bytes and the elements follow. Source: `torch/serialization.py`.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -40,7 +40,7 @@ pub fn read_pytorch(path: &Path) -> Result<NamedTensors, Error> {
     if is_zip { reader.zip(file) } else { reader.legacy(file) }
 }
 
-/// Reads one file; the errors name it.
+/// A reader of one file; its errors name the file.
 struct Reader<'a> {
     path: &'a Path,
     /// Size of the file in bytes.
@@ -139,7 +139,8 @@ impl Reader<'_> {
     fn tensors(&self, pickle: &Pickle<'_>, storages: &mut dyn Storages) -> Result<NamedTensors, Error> {
         let mut tensors = NamedTensors::new();
         let used = self.used_storages(pickle)?;
-        // Entries of an archive can overlap, so each of them may fit the file and their sum not.
+        // Entries of an archive can overlap, so the file can be large enough for each entry and too small for their
+        // sum.
         let sizes = used.values().map(|used| used.storage.count.saturating_mul(used.storage.element.bytes));
         let stated = sizes.fold(0, usize::saturating_add);
         if stated as u64 > self.length {
@@ -195,8 +196,8 @@ impl Reader<'_> {
         Ok(used)
     }
 
-    /// Checks that the tensors of a storage are inside it, and that few tensors share it. Tied weights are two tensors
-    /// on one storage.
+    /// Checks that the tensors of a storage are inside it, and that their sizes add up to at most [`MAX_SHARED`] times
+    /// the size of the storage. Tied weights are two tensors on one storage.
     fn check_shared(&self, storage: &Storage<'_>, views: &[NamedView<'_>]) -> Result<(), Error> {
         let mut total = 0usize;
         for NamedView { name, view } in views {
@@ -238,7 +239,7 @@ const MAX_SHARED: usize = 4;
 struct Extent {
     /// Number of elements of the tensor.
     elements: usize,
-    /// First index after its last element.
+    /// Index that follows the tensor's last element in the storage.
     end: usize,
 }
 
@@ -256,7 +257,8 @@ fn extent(view: &TensorView) -> Option<Extent> {
         last = last.checked_add((n - 1).checked_mul(*stride)?)?;
     }
     let end = last.checked_add(1)?;
-    // A tensor that repeats an element, as `expand` makes it, has more elements than its storage.
+    // A tensor that repeats elements, such as a result of `expand`, can have more elements than its storage and is
+    // rejected.
     (elements <= end).then_some(Extent { elements, end })
 }
 
@@ -310,7 +312,7 @@ impl ZipEntries<'_> {
         let Some(index) = self.archive.index_for_name(&path) else {
             return Err(reader.corrupt(format!("the entry {path:?} is missing")));
         };
-        // The crate is compiled without decompression, so the method is checked before the entry is opened.
+        // The `zip` crate is compiled without decompression, so the method is checked before the entry is opened.
         let method = self.archive.by_index_raw(index).map_err(|e| reader.zip_error(e))?.compression();
         if method != CompressionMethod::Stored {
             return Err(reader.unsupported(format!("the entry {path:?} is compressed")));
@@ -322,7 +324,7 @@ impl ZipEntries<'_> {
             );
         }
         let mut bytes = Vec::new();
-        // The crate checks the CRC-32 at the end of an entry.
+        // The `zip` crate checks the CRC-32 at the end of an entry.
         entry.take(maximum + 1).read_to_end(&mut bytes).map_err(|e| match e.kind() {
             std::io::ErrorKind::Other | std::io::ErrorKind::InvalidData => {
                 reader.corrupt(format!("the entry {path:?}: {e}"))

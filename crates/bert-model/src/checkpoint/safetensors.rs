@@ -82,13 +82,15 @@ const FORMAT: &str = "safetensors";
 /// Maximum size of a weights file in bytes: f32 for the maximum number of parameters.
 const MAX_FILE_BYTES: u64 = 4 * 34_000_000_000;
 
-/// Maximum size of a header in bytes: a hundred times BERT-large's. The parsed header takes ten times as much memory.
+/// Maximum size of a header in bytes: a hundred times the header of BERT-large. A parsed header takes ten times as much
+/// memory.
 const MAX_HEADER_BYTES: u64 = 4 << 20;
 
 /// Reads a safetensors file.
 ///
 /// # Errors
-/// Fails when the file cannot be read, or when it is a file of PyTorch; otherwise as [`named_tensors_from_bytes`].
+/// Fails when the file cannot be read, or when it is a file of PyTorch. Also fails as [`named_tensors_from_bytes`]
+/// does.
 pub fn read_safetensors(path: &Path) -> Result<NamedTensors, Error> {
     let io = |source| Error::io("read", path)(source);
     if std::fs::metadata(path).map_err(io)?.len() > MAX_FILE_BYTES {
@@ -104,11 +106,12 @@ pub fn read_safetensors(path: &Path) -> Result<NamedTensors, Error> {
     named_tensors_from_bytes(&bytes, path).map_err(|error| error.at(path))
 }
 
-/// Returns the tensors in the bytes of a safetensors file, converted to f32. Error messages contain `path`.
+/// Returns the tensors in the bytes of a safetensors file, converted to f32. Skips the buffer
+/// `embeddings.position_ids`. Error messages contain `path`.
 ///
 /// # Errors
 /// Fails when the file is damaged, when a tensor has an element type other than f32, f16 and bf16, or when a tensor
-/// holds NaN or infinity; the error names the tensor. The buffer `embeddings.position_ids` is skipped.
+/// holds NaN or infinity; the error names the tensor.
 pub fn named_tensors_from_bytes(bytes: &[u8], path: &Path) -> Result<NamedTensors, Error> {
     let corrupt = |reason: String| damaged_weights(FORMAT, reason).at(path);
     let header = bytes.first_chunk::<8>().map_or(0, |length| u64::from_le_bytes(*length));
@@ -119,7 +122,7 @@ pub fn named_tensors_from_bytes(bytes: &[u8], path: &Path) -> Result<NamedTensor
     reject_repeated_names(bytes).map_err(|e| corrupt(e.to_string()))?;
     let mut tensors = NamedTensors::new();
     for (name, view) in file.iter() {
-        // An integer buffer of older versions of `transformers`, not a parameter.
+        // This is an integer buffer of older versions of `transformers`, not a parameter.
         if name.ends_with("embeddings.position_ids") {
             continue;
         }
@@ -160,8 +163,8 @@ impl<'de> Visitor<'de> for UniqueKeys {
     }
 }
 
-/// Returns whether a file begins like a PyTorch file: a zip archive, or a bare pickle. Read as the header length of a
-/// safetensors file, both would be petabytes.
+/// Returns whether a file begins like a PyTorch file: a zip archive, or a bare pickle. The first 8 bytes of either
+/// would be a header length of petabytes in a safetensors file.
 pub(crate) fn is_pickle(bytes: &[u8]) -> bool {
     let Some(start) = bytes.first_chunk::<8>() else { return false };
     let zip = start.starts_with(b"PK\x03\x04");

@@ -1,7 +1,8 @@
 //! A snapshot of a module's parameters, which is written to a safetensors file tensor by tensor.
 //!
 //! A [`Snapshot`] shares the memory of a module's parameters. Training may continue: a changed parameter gets new
-//! memory, and the snapshot's memory is freed when its tensor is written. So saving needs no second copy of the model.
+//! memory, and the snapshot frees the memory of each tensor after writing it. Therefore, saving needs no second copy of
+//! the model.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -16,7 +17,7 @@ use safetensors::tensor::{Dtype, Metadata, TensorInfo};
 use crate::checkpoint::parameter_names::{NamedTensors, is_transposed, transpose, visit_parameters};
 use crate::error::Error;
 
-/// A callback that gets the number of bytes of a tensor when a snapshot has freed it.
+/// A callback that a snapshot calls with the size of a tensor in bytes, after it has freed the tensor.
 pub type OnRelease = Arc<dyn Fn(u64) + Send + Sync>;
 
 /// The tensors of a module or of an optimizer at one point in time, sorted by name.
@@ -76,7 +77,7 @@ impl Snapshot {
         Self::with_names(model, |_| true)
     }
 
-    /// Returns a snapshot of the parameters whose name is `wanted`. The values of other parameters are not read.
+    /// Returns a snapshot of the parameters whose names `wanted` accepts. The values of other parameters are not read.
     pub(crate) fn with_names<M: Module>(model: &M, wanted: impl Fn(&str) -> bool) -> Self {
         let mut found = Vec::new();
         visit_parameters(model, |name, _, shape, values| {
@@ -98,12 +99,12 @@ impl Snapshot {
     }
 
     fn sorted(mut tensors: Vec<SavedTensor>) -> Self {
-        // The order of the safetensors crate's writer.
+        // The writer of the `safetensors` crate stores tensors in this order.
         tensors.sort_by(|a, b| a.name.cmp(&b.name));
         Self { tensors, is_model: false }
     }
 
-    /// Sets the callback `released`, called when the snapshot releases a tensor.
+    /// Sets the callback `released`, which the snapshot calls when it releases a tensor.
     #[must_use]
     pub fn with_on_release(mut self, released: &OnRelease) -> Self {
         for tensor in &mut self.tensors {

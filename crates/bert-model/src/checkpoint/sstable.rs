@@ -2,8 +2,8 @@
 //!
 //! # Format
 //!
-//! All integers are little-endian. A *varint* has 7 bits in each byte, the lowest first; the top bit is set in all bytes
-//! but the last. Source: `table_format.md` of LevelDB and `tensorflow/core/lib/io/format.cc`.
+//! All integers are little-endian. A *varint* has 7 bits in each byte, the lowest first; the top bit is set in all
+//! bytes but the last. Source: `table_format.md` of LevelDB and `tensorflow/core/lib/io/format.cc`.
 //!
 //! ```text
 //! file    = data block*, metaindex block, index block, footer
@@ -14,10 +14,10 @@
 //! entry   = shared (varint), unshared (varint), value length (varint), key suffix, value
 //! ```
 //!
-//! A key is the first `shared` bytes of the key before it, and the suffix of `unshared` bytes. Keys are in ascending
-//! order. An entry of the index block has the handle of a data block as its value. A restart is the offset of an
-//! entry with a whole key, for a binary search; this reader reads all entries in order and needs only the number of
-//! restarts. A checksum `c` is stored as `((c >> 15) | (c << 17)) + 0xa282ead8`.
+//! A key consists of the first `shared` bytes of the preceding key and a suffix of `unshared` bytes. Keys are in
+//! ascending order. An entry of the index block has the handle of a data block as its value. A restart is the offset of
+//! an entry whose key is stored whole, and allows a binary search. This reader reads all entries in order and needs
+//! only the number of restarts. A checksum `c` is stored as `((c >> 15) | (c << 17)) + 0xa282ead8`.
 
 /// Maximum length of a file in bytes: fifty times the index of BERT-large with the optimizer's variables.
 pub(crate) const MAX_TABLE_BYTES: u64 = 4 << 20;
@@ -69,20 +69,20 @@ pub(crate) fn read_sstable(file: &[u8]) -> Result<Vec<Entry>, String> {
     }
 }
 
-/// The masked CRC-32C of some bytes.
+/// Returns the masked CRC-32C of the concatenated parts.
 pub(crate) fn masked_crc(parts: &[&[u8]]) -> u32 {
     let crc = parts.iter().fold(0, |crc, part| crc32c::crc32c_append(crc, part));
     crc.rotate_right(15).wrapping_add(0xa282_ead8)
 }
 
-/// Bytes that are read from the front.
+/// The unread rest of a byte slice.
 pub(crate) struct Cursor<'a>(pub(crate) &'a [u8]);
 
 impl<'a> Cursor<'a> {
     /// Takes the next bytes.
     ///
     /// # Errors
-    /// Fails if fewer are left.
+    /// Fails if fewer than `count` bytes are left.
     pub(crate) fn take(&mut self, count: usize) -> Result<&'a [u8], String> {
         let (taken, rest) = self.0.split_at_checked(count).ok_or("a field is longer than the data")?;
         self.0 = rest;
@@ -92,7 +92,7 @@ impl<'a> Cursor<'a> {
     /// Takes a varint of at most 64 bits.
     ///
     /// # Errors
-    /// Fails if it is longer, or incomplete.
+    /// Fails if the varint is longer or incomplete.
     pub(crate) fn varint(&mut self) -> Result<u64, String> {
         let mut value = 0;
         for shift in (0..64).step_by(7) {
@@ -108,7 +108,7 @@ impl<'a> Cursor<'a> {
     /// Takes a varint that is a length.
     ///
     /// # Errors
-    /// Fails if it is larger than the address space, or incomplete.
+    /// Fails if the varint is larger than the address space or incomplete.
     pub(crate) fn length(&mut self) -> Result<usize, String> {
         usize::try_from(self.varint()?).map_err(|_| "a length is too large".to_string())
     }

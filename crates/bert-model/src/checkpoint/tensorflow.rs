@@ -1,7 +1,7 @@
 //! Reads a TensorFlow checkpoint of google-research/bert: `PREFIX.index` and `PREFIX.data-00000-of-00001`.
 //!
 //! The index is a table ([`crate::checkpoint::sstable`]) from the name of a variable to a `BundleEntryProto`: element
-//! type, shape, and the place of its elements in one of the data files. The entry of the empty name is the
+//! type, shape, and the place of its elements in one of the data files. The entry with the empty name is the
 //! `BundleHeaderProto`. Source: `tensorflow/core/protobuf/tensor_bundle.proto` and
 //! `tensorflow/core/util/tensor_bundle/tensor_bundle.cc`.
 //!
@@ -56,7 +56,7 @@ pub fn read_tensorflow(prefix: &Path) -> Result<NamedTensors, Error> {
     }
     let mut tensors = NamedTensors::new();
     for Variable { name, place } in &index.variables {
-        // Only overlapping variables are together larger than the files.
+        // The sum of the variables is larger than the files only if variables overlap.
         left = left
             .checked_sub(place.bytes)
             .ok_or_else(|| index.corrupt("its variables are larger than its data files"))?;

@@ -1,7 +1,7 @@
 //! The tokenizer files of a Hugging Face folder, made from a vocabulary.
 //!
-//! [`FolderTokenizer::files`] returns `vocab.txt`, `tokenizer_config.json`, `special_tokens_map.json` and `tokenizer.json`,
-//! which `AutoTokenizer` loads without conversion.
+//! [`FolderTokenizer::files`] returns `vocab.txt`, `tokenizer_config.json`, `special_tokens_map.json` and
+//! `tokenizer.json`, which `AutoTokenizer` loads without conversion.
 
 use serde_json::{Map, Value, json};
 
@@ -25,7 +25,7 @@ pub struct FolderTokenizer<'a> {
     pub tokenize_chinese_chars: bool,
     /// Maximum number of characters of a word; a longer word is `[UNK]`.
     pub max_input_chars_per_word: usize,
-    /// Whether special tokens in a text are plain text.
+    /// Whether special tokens in a text are tokenized as plain text.
     pub split_special_tokens: bool,
     /// Maximum sequence length in tokens.
     pub max_length: usize,

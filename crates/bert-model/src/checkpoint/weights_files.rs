@@ -52,7 +52,7 @@ pub struct WeightsFiles {
     pub path: PathBuf,
 }
 
-/// The file of a folder for each form except TensorFlow's, whose names differ. The first one that exists is read.
+/// The file name of each form except TensorFlow's, whose file names vary. The first file that exists is read.
 const FILES: [(&str, WeightsForm); 4] = [
     (WEIGHTS, WeightsForm::Safetensors),
     ("model.safetensors.index.json", WeightsForm::SeveralSafetensors),
@@ -96,7 +96,7 @@ impl WeightsFiles {
     }
 
     /// Returns the weights that a path names: a file, the index of several files, or the common prefix or the index of
-    /// a TensorFlow checkpoint. `None` for another path.
+    /// a TensorFlow checkpoint. Returns `None` for any other path.
     pub fn named(path: &Path) -> Option<Self> {
         let tensorflow = |path| Some(Self { form: WeightsForm::TensorFlow, path });
         if appended(path, ".index").is_file() {
@@ -155,7 +155,8 @@ impl WeightsFiles {
         Ok(files)
     }
 
-    /// Reads all files that an index names. Each must have the tensors that the index states, and no others.
+    /// Reads all files that an index names. Each file must contain the tensors that the index assigns to it, and no
+    /// others.
     fn read_parts(&self, read: impl Fn(&Path) -> Result<NamedTensors, Error>) -> Result<NamedTensors, Error> {
         let mut tensors = NamedTensors::new();
         for (file, mut expected) in self.parts()? {

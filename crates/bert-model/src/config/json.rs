@@ -80,8 +80,9 @@ impl BertConfig {
         // `transformers` derives the number of labels from the names and writes only the names.
         let named = config.id2label.as_ref().map(BTreeMap::len);
         config.num_labels = num_labels.or(named).unwrap_or(config.num_labels);
-        // The first three are always rewritten; the next two give the file's element type, while this crate uses f32.
-        // An untied decoder is found when the weights are read, and never written.
+        // The first three keys are always rewritten. The next two give the element type of the file, but this crate
+        // uses f32. The last one is not needed: an untied decoder is found when the weights are read, and is never
+        // written.
         let rewritten = ["architectures", "model_type", "position_embedding_type"];
         for key in rewritten.into_iter().chain(["dtype", "torch_dtype", "tie_word_embeddings"]) {
             json.remove(key);

@@ -1,8 +1,8 @@
 //! [`BertConfig`]: the sizes of a model, the released presets, and the parameter and FLOP counts.
 //!
 //! A configuration is read from and written to `config.json`. Keys that this model does not use are preserved. Keys
-//! that require a different model (relative positions, a decoder, a different activation) are rejected with an error
-//! that names the key.
+//! that require a different model, such as relative positions, a decoder or a different activation, are rejected with
+//! an error that names the key.
 
 pub(crate) mod adapter;
 pub(crate) mod json;
@@ -100,7 +100,7 @@ pub struct BertConfig {
     pub type_vocab_size: usize,
     /// Standard deviation of the normal distribution of the initial weights, before truncation at 2 sigma.
     pub initializer_range: f64,
-    /// Added to the variance inside LayerNorm's square root.
+    /// The constant that LayerNorm adds to the variance, inside the square root.
     pub layer_norm_eps: f64,
     /// The id of `[PAD]`.
     pub pad_token_id: usize,
@@ -121,7 +121,7 @@ pub struct BertConfig {
     pub extra: Map<String, Value>,
 }
 
-/// Keys with the function of the logits: of `transformers`, of older and of current cross-encoders.
+/// Keys that name the function applied to the logits: in `transformers`, in older cross-encoders and in current ones.
 const FUNCTION_KEYS: [&str; 3] =
     ["function_to_apply", "sbert_ce_default_activation_function", "sentence_transformers"];
 /// The maximum value of any size.
@@ -157,7 +157,7 @@ impl BertConfig {
         }
     }
 
-    /// Returns this configuration without the labels and the function of the logits of a head.
+    /// Returns this configuration without a head's labels and without the function applied to its logits.
     #[must_use]
     pub fn without_outputs(mut self) -> Self {
         FUNCTION_KEYS.iter().for_each(|key| drop(self.extra.remove(*key)));
@@ -252,8 +252,9 @@ impl BertConfig {
         Ok(())
     }
 
-    /// Checks that the labels have the numbers from 0 and different names, and that `label2id` agrees. It may have
-    /// different names: `transformers` leaves its default names there if only `id2label` is set.
+    /// Checks that the labels are numbered from 0 without gaps and have different names, and that `label2id` gives
+    /// these names the same numbers. `label2id` may have other names: `transformers` leaves its default names there if
+    /// only `id2label` is set.
     fn validate_labels(&self) -> Result<(), Error> {
         let Some(names) = &self.id2label else {
             return match self.label2id {
@@ -309,8 +310,9 @@ impl BertConfig {
         self.parameter_count() + masked_lm + 2 * h + 2
     }
 
-    /// Returns the floating-point operations of one sequence, forward and backward, matrix products only, padding
-    /// included: `3 [layers + 2 P (H^2 + H V) + 2 (H^2 + 2 H)]` for `P` masked tokens and [`Self::layer_flops`].
+    /// Returns the floating-point operations of all matrix products for one sequence, forward and backward, padding
+    /// included: `3 [layers + 2 P (H^2 + H V) + 2 (H^2 + 2 H)]` for `P` masked tokens, where `layers` is
+    /// [`Self::layer_flops`].
     pub fn flops_per_sequence(&self, seq: usize, predictions: usize) -> f64 {
         let [h, v, p] = [self.hidden_size, self.vocab_size, predictions].map(|n| n as f64);
         let masked_lm = 2.0 * p * (h * h + h * v);
@@ -319,8 +321,8 @@ impl BertConfig {
     }
 
     /// Returns the floating-point operations of the forward pass of all layers for one sequence of `S` tokens, `P` of
-    /// them masked: `2 L S (4 H^2 + 2 H I) + 4 L S^2 H - 2 (S - P - 1) (H^2 + 2 H I)`. The last layer computes the first
-    /// and the masked tokens only after its attention.
+    /// them masked: `2 L S (4 H^2 + 2 H I) + 4 L S^2 H - 2 (S - P - 1) (H^2 + 2 H I)`. After its attention, the last
+    /// layer computes only the first token and the masked tokens.
     pub fn layer_flops(&self, seq: usize, predictions: usize) -> f64 {
         let [l, h, i, s] =
             [self.num_hidden_layers, self.hidden_size, self.intermediate_size, seq].map(|n| n as f64);

@@ -1,13 +1,14 @@
 //! Bigram initialization: initial values from a log-bilinear model of neighbouring tokens (bigram counts).
 //!
-//! The model has the previous-next heads of `previous_next`. Its word embeddings are initialized to the table of
-//! the log-bilinear model, the value and output weights of those heads to its matrices, and the path to the logits
-//! close to the identity. So an untrained model predicts a masked token from its neighbours.
+//! The model has the previous-next heads of `previous_next`. The word embeddings are initialized to the table of the
+//! log-bilinear model, and the value and output weights of those heads to its matrices. The path to the logits begins
+//! close to the identity. Therefore, an untrained model predicts a masked token from its neighbours.
 //!
-//! At a `[MASK]` position the hidden state is the sum of the neighbours' predictions, because the embedding of `[MASK]`
-//! is zero except for its position, and the feed-forward output of the first layer is zero. The transform of the
-//! masked-LM head is the identity with a large bias, where GELU is linear; the LayerNorm after it removes the bias. For
-//! the next-sentence prediction, `[CLS]` compares the segments ([`crate::init::segment_comparison`]).
+//! At a `[MASK]` position the hidden state is the sum of the position embedding and the neighbours' predictions,
+//! because the word embedding of `[MASK]` and the feed-forward output of the first layer are zero. The transform of the
+//! masked-LM head is the identity with a large bias, which keeps GELU in its linear range; the LayerNorm after it
+//! removes the bias. For the next-sentence prediction, `[CLS]` compares the segments
+//! ([`crate::init::segment_comparison`]).
 
 use super::truncated_normal;
 use crate::config::BertConfig;
@@ -21,7 +22,7 @@ use crate::init::segment_comparison::Comparison;
 const HEAD_GAIN: f64 = 1.5;
 /// The output of the heads of farther neighbours, as a fraction of `HEAD_GAIN`.
 const FARTHER_SHARE: f64 = 0.6;
-/// The bias of the masked-LM head, where GELU is linear.
+/// The bias of the transform of the masked-LM head: GELU is approximately linear around it.
 const LINEAR: f32 = 3.0;
 /// Factor of the logits. Each side was fitted alone; the sum of both would count their common information twice.
 const LOGIT_SHARE: f64 = 0.7;
@@ -29,7 +30,8 @@ const LOGIT_SHARE: f64 = 0.7;
 /// The initial values of [`Initialization::Bigram`](super::Initialization::Bigram).
 pub(super) struct BigramWeights<'a> {
     previous_next: PreviousNextWeights<'a>,
-    /// Changes values so that `[CLS]` compares segments; `None` for one layer, since the second layer compares.
+    /// The values with which `[CLS]` compares segments; `None` for a model with one layer, because the second layer
+    /// makes the comparison.
     pub(super) comparison: Option<Comparison>,
     fitted: &'a LogBilinear,
     shape: LogBilinearShape,
@@ -108,7 +110,7 @@ impl<'a> BigramWeights<'a> {
     /// Returns the weight of the last LayerNorm, chosen so that the logits match the fitted model's.
     fn logit_gain(&self) -> f64 {
         let signal = 2.0 * HEAD_GAIN.powi(2) * self.shape.width as f64;
-        // The neighbours' fraction of the norm of a `[MASK]` hidden state; the rest is the position embedding.
+        // The neighbours' share of the norm at `[MASK]`; the rest is the position embedding.
         let share = (signal / (self.hidden as f64 + signal)).sqrt();
         let both = 2f64.sqrt() * self.fitted_size();
         LOGIT_SHARE * both / (self.table_scale() * share * (self.hidden as f64).sqrt())

@@ -5,8 +5,8 @@
 //! creation, the number of threads or burn's random state, and parameters of the same name are equal in all models.
 //!
 //! `truncated_normal` has the reference's values. `previous_next` sets heads of the first layer to the neighbours of a
-//! token; `bigram` and `log_bilinear` add statistics of a corpus to the tables, `segment_comparison` a comparison of
-//! the two segments.
+//! token; `bigram` and `log_bilinear` add statistics of a corpus to the tables, and `segment_comparison` adds a
+//! comparison of the two segments.
 
 pub(crate) mod bigram;
 pub(crate) mod log_bilinear;
@@ -55,7 +55,7 @@ pub fn initialize<M: Module>(
         Initialization::Bigram(fitted) => (None, Some(BigramWeights::new(config, fitted, seed)?)),
     };
     Ok(map_parameters(model, |name, shape| {
-        // The classifier of a head on frozen features begins with the values of every classifier.
+        // The classifier of a head on frozen features has the same initial values as any other classifier.
         let classifier = name.strip_prefix("head.").filter(|part| part.starts_with("classifier."));
         let name = canonical(classifier.unwrap_or(name));
         let previous_next = previous_next.as_ref().and_then(|weights| weights.values(&name, shape));

@@ -2,7 +2,7 @@
 //!
 //! With the reference's initialization, small BERT models plateau at the unigram loss for thousands of steps: attention
 //! over random position embeddings has to learn a direction for "the previous token" first. This initialization
-//! provides it. Only initial values differ; the architecture is BERT's.
+//! provides that direction. Only initial values differ; the architecture is BERT's.
 //!
 //! `D` dimensions of the hidden size ([`position_width`]) are reserved for positions. The embedding of position `p` in
 //! these dimensions is
@@ -11,11 +11,12 @@
 //! P[p, 2k] = sin(f_k p), P[p, 2k+1] = cos(f_k p)        times the scale of embeddings
 //! ```
 //!
-//! with evenly spaced frequencies, so that the product of two positions has one sharp peak. With queries that are `P`
-//! rotated by `f_k o` and keys that are `P`, a head attends to offset `o`: the first heads of the first layer to -1, +1
-//! and, with at least four heads, -2 and +2. The gain makes the attention probability about 0.97. Values, outputs and
-//! the feed-forward network of this layer have standard deviation `1 / sqrt(inputs)`, so that the outputs of the heads
-//! reach the residual stream at full strength. The other layers have the reference's initialization.
+//! with evenly spaced frequencies, so that the product of two positions has one sharp peak. A head attends to offset
+//! `o` if its keys are `P` and its queries are `P` rotated by `f_k o`. The first heads of the first layer attend to the
+//! offsets -1 and +1 and, with at least four heads, -2 and +2. The gain makes the attention probability about 0.97. The
+//! weights of values, outputs and the feed-forward network of this layer have standard deviation `1 / sqrt(inputs)`, so
+//! that the outputs of the heads reach the residual stream at full strength. The transform of the masked-LM head has
+//! the same standard deviation. The other layers have the reference's initialization.
 
 use super::truncated_normal;
 use crate::config::BertConfig;
@@ -40,8 +41,8 @@ pub(super) const MARKS: usize = 2;
 
 pub(super) const FIRST_LAYER: &str = "bert.encoder.layer.0.";
 
-/// Returns the number of dimensions reserved for positions: 32, or the head size minus the marks, rounded down to an
-/// even number, if that is less.
+/// Returns the number of dimensions reserved for positions: the head size minus the marks, rounded down to an even
+/// number, but at most 32.
 pub(super) fn position_width(config: &BertConfig) -> usize {
     let without_marks = (config.hidden_size / config.num_attention_heads).saturating_sub(MARKS);
     (without_marks / 2 * 2).min(MAX_POSITION_WIDTH)

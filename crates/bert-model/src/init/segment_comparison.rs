@@ -11,9 +11,10 @@
 //! - Units of the pooler come in pairs, `tanh(b + s)` and `tanh(b - s)`, and the same for `d`. A pair adds up to an
 //!   even function, approximately a square. The square of the sum minus the square of the difference is the product.
 //!
-//! Other tokens attend to both segments equally, so that the difference cancels. Their sum is the mean of the text, a
-//! continuous bag of words, which helps to predict a masked token. The directions are orthogonal to the components that
-//! all texts share ([`common_directions`]), which would dominate the comparison otherwise.
+//! The queries of other tokens do not distinguish the segments, so both heads have the same mean and the difference
+//! cancels. The sum is the mean of the text, a continuous bag of words, which helps to predict a masked token. The
+//! directions are orthogonal to the components that all texts share ([`common_directions`]), which would dominate the
+//! comparison otherwise.
 
 use super::truncated_normal;
 use crate::config::BertConfig;
@@ -23,7 +24,7 @@ use crate::init::previous_next::{EMBEDDING_STD, MARKS};
 /// The values of the marks, in standard deviations of embeddings.
 const SEGMENT_MARK: f64 = 1.4;
 const CLS_MARK: f64 = 5.6;
-/// Approximate magnitude after the first LayerNorm; for `[CLS]`, as a fraction of the vector norm.
+/// Approximate magnitudes of the marks after the first LayerNorm; for `[CLS]`, a fraction of the vector norm.
 const SEGMENT_SIZE: f64 = 2.0;
 const CLS_SHARE: f64 = 0.62;
 /// The attention score of `[CLS]` for itself in the first layer, far above the score of a neighbour.
@@ -70,7 +71,7 @@ impl Comparison {
         let cls_size = CLS_SHARE * (self.hidden as f64).sqrt();
         let scale = (head_size as f64).sqrt();
         let gain = (SEGMENT_SCORE * scale / (cls_size * SEGMENT_SIZE)).sqrt();
-        // Uses the first row of each head's query and key weights that has no position matrix.
+        // The mark goes into the first row of a head's query or key weights that the position matrix does not use.
         let add_mark = |values: &mut [f32], head: usize, mark: usize, gain: f64| {
             values[(head * head_size + self.mark) * self.hidden + mark] += gain as f32;
         };
@@ -127,8 +128,8 @@ impl Comparison {
             }
             "bert.pooler.dense.bias" => values[..4 * self.units()].fill(POOLER_BIAS),
             "cls.seq_relationship.weight" => {
-                // Row 0 is the logit of a true pair. Pairs of units fall with the size of their input, so `s` has a
-                // negative weight and `d` a positive one.
+                // Row 0 is the logit of a true pair. The sum of a pair of units falls when the magnitude of its input
+                // rises, so `s` has a negative weight and `d` a positive one.
                 for (row, weight) in values.chunks_exact_mut(self.hidden).zip([CLASSIFIER, -CLASSIFIER]) {
                     row[..2 * self.units()].fill(-weight);
                     row[2 * self.units()..4 * self.units()].fill(weight);
@@ -138,7 +139,7 @@ impl Comparison {
         }
     }
 
-    /// Returns the number of directions that the pooler has four units for.
+    /// Returns the number of directions for which the pooler has four units each.
     fn units(&self) -> usize {
         self.sums.len().min(self.hidden / 4)
     }

@@ -1,8 +1,9 @@
 //! The reference's initialization: truncated normal for tables and matrices, zeros for biases, 1 and 0 for LayerNorm.
 //!
 //! Ports `create_initializer` of the reference's `modeling.py` (`truncated_normal_initializer(0.02)`). Each parameter
-//! is a pure function of (seed, its published name), drawn by `bert_random`; the draws are not TensorFlow's. Weights
-//! named `head.` (feature heads, which the reference does not have) are uniform within `1 / sqrt(inputs)`.
+//! is a pure function of the seed and its published name. `bert_random` draws the values, so they are not TensorFlow's.
+//! Weights whose name begins with `head.` belong to feature heads, which the reference does not have, and are uniform
+//! within `1 / sqrt(inputs)`.
 
 use bert_random::{normal_within, uniform};
 

@@ -89,8 +89,8 @@ impl BertSelfAttention {
         )
     }
 
-    /// Returns the context and the attention probabilities of every token, without dropout. It runs burn's own
-    /// operations in f32.
+    /// Returns the context and the attention probabilities of every token, without dropout. Runs burn's own operations
+    /// in f32.
     ///
     /// # Shapes
     /// - hidden: `[batch, seq, hidden]`
@@ -138,7 +138,7 @@ impl BertSelfAttention {
 pub struct BertResidualOutput {
     /// `width -> hidden`.
     pub dense: Linear,
-    /// Over the last axis.
+    /// LayerNorm over the last axis.
     pub layer_norm: LayerNorm,
     /// Adapter applied after the projection, before the residual.
     pub adapter: Option<Bottleneck>,
@@ -181,8 +181,8 @@ impl BertResidualOutput {
         dense::product(self.compute.with_packed_weights(&self.packed), x, self.dense.weight.val())
     }
 
-    /// Computes the steps after the projection of [`Self::forward`]. Returns the output, and the attention weights of
-    /// fused adapters.
+    /// Computes the steps of [`Self::forward`] that follow the projection. Returns the output, and the attention
+    /// weights of fused adapters.
     ///
     /// # Shapes
     /// - x, residual and output: `[batch, seq, hidden]`, or `[1, n, hidden]` for selected tokens
@@ -242,7 +242,7 @@ impl BertAttention {
         self.output.forward(context, hidden, mode, Site::AttentionOutput(layer))
     }
 
-    /// Returns the hidden states of selected tokens after the block. All tokens are attended to.
+    /// Returns the hidden states of selected tokens after the block. The selected tokens attend to all tokens.
     ///
     /// # Shapes
     /// - hidden: `[batch, seq, hidden]`

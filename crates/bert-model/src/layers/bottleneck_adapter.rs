@@ -5,11 +5,11 @@
 //! configurations, without gates, PHM layers or extra LayerNorms. The inputs of an adapter are the output of the
 //! block's last projection, after dropout, and the block's input. The block's residual and LayerNorm follow.
 //!
-//! LoRA: adds the product of two narrow matrices to the query and value projections, `W + alpha / rank * A B`.
+//! LoRA adds the product of two narrow matrices to the query and value projections, `W + alpha / rank * A B`.
 //!
-//! The product is computed once per forward pass and added to the weight instead of being applied to each token. It
-//! contains no dropout, so the result is the same, and attention stays one fused operation. B is initialized to
-//! zero, so the model's outputs are initially unchanged, to the bit. Ports `lora/layer.py` of PEFT.
+//! The product is computed once per forward pass and added to the weight instead of being applied to each token. LoRA
+//! has no dropout here, so the result is the same, and attention stays one fused operation. B is initialized to zero,
+//! so the model's outputs are initially unchanged, to the bit. Ports `lora/layer.py` of PEFT.
 
 use bert_kernels::Compute;
 use bert_kernels::layer_norm::{LayerNormParameters, layer_norm};

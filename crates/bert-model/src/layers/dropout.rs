@@ -152,7 +152,7 @@ impl SelectedTokens {
         Self { rows: SelectedRows { indices, table_rows }, seq }
     }
 
-    /// Adds tokens after the ones that are selected.
+    /// Appends tokens to the selected tokens.
     ///
     /// # Shapes
     /// - positions: `[n]`, `row * seq + position` of each token

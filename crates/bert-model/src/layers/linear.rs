@@ -1,6 +1,6 @@
 //! Dense layers and matrix products of a model.
 //!
-//! LayerNorm with the configuration's epsilon.
+//! Also creates LayerNorms with the configuration's epsilon.
 
 use bert_kernels::layer_norm::LayerNormParameters;
 use bert_kernels::self_attention::Projection;

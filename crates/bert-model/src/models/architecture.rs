@@ -20,8 +20,8 @@ pub trait Architecture: Module {
     #[must_use]
     fn map_encoder(self, f: impl FnOnce(BertModel) -> BertModel) -> Self;
 
-    /// Returns a new model with the reference's initialization. Each parameter is a pure function of `(seed, its
-    /// name)`.
+    /// Returns a new model with the reference's initialization. Each parameter is a pure function of the seed and the
+    /// parameter's name.
     fn new(config: &BertConfig, seed: u64, device: &Device) -> Self {
         let fresh = Self::initialized(config, Initialization::Reference, seed, device);
         fresh.expect("the reference's values fit every shape")

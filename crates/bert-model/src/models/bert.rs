@@ -3,7 +3,7 @@
 //! Ports `BertModel` of the reference's `modeling.py`. [`BertModel::forward`] turns a batch of ids ([`BertInput`])
 //! into the hidden states of every token and the pooled output ([`BertOutput`]).
 //!
-//! Embeddings: word + segment + position, LayerNorm, dropout.
+//! The embeddings are the sum of word, segment and position embeddings, followed by LayerNorm and dropout.
 //!
 //! Ports `embedding_lookup` and `embedding_postprocessor` of the reference's `modeling.py`. Positions are learned and
 //! absolute; other position encodings are not supported.
@@ -120,8 +120,8 @@ impl BertModel {
         BertOutput { sequence_output, pooled_output }
     }
 
-    /// Returns the pooled output. It equals the one of [`Self::forward`] up to rounding, and is faster: the last layer
-    /// computes the first token only.
+    /// Returns the pooled output, which equals the pooled output of [`Self::forward`] up to rounding. This function is
+    /// faster: after its attention, the last layer computes the first token only.
     ///
     /// # Shapes
     /// - input: `[batch, seq]` each
@@ -208,7 +208,7 @@ pub struct BertEmbeddings {
     pub position_embeddings: Embedding,
     /// `[type_vocab_size, hidden]`.
     pub token_type_embeddings: Embedding,
-    /// Over the last axis.
+    /// LayerNorm over the last axis.
     pub layer_norm: LayerNorm,
     pub(crate) hidden_dropout_prob: f64,
     layer_norm_eps: f64,

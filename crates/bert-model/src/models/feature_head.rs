@@ -1,16 +1,16 @@
 //! Classifiers on the features of a frozen encoder: the mean of the tokens, one more dense layer on the pooled output,
 //! or a recurrent network over the tokens.
 //!
-//! The encoder applies no dropout and receives no gradient. `transformers` has no class for these heads, so it must not
-//! load such a folder: its `config.json` has a `model_type` of its own, and the tensors of the head have different
+//! The encoder applies no dropout and receives no gradient. `transformers` has no class for these heads and must not
+//! load such a folder. Therefore, `config.json` has a separate `model_type`, and the tensors of the head have different
 //! names. The key `classifier_head` names the head.
 //!
 //! | head | features | then |
 //! |---|---|---|
-//! | `mean` | the mean of the tokens' last states, `[CLS]` and `[SEP]` among them | dropout, classifier |
+//! | `mean` | the mean of the tokens' last states, including `[CLS]` and `[SEP]` | dropout, classifier |
 //! | `mlp` | the pooled output | dense, tanh, dropout, classifier |
 //! | `gru` | the last state of a GRU over the tokens | dropout, classifier |
-//! | `bilstm` | the last states of an LSTM over the tokens and of one from their end | dropout, classifier |
+//! | `bilstm` | the last states of a forward and a backward LSTM over the tokens | dropout, classifier |
 
 use std::str::FromStr;
 
@@ -38,7 +38,7 @@ pub enum FeatureHeadKind {
     Mlp,
     /// A GRU over the tokens.
     Gru,
-    /// Two LSTMs over the tokens, from either end.
+    /// A forward and a backward LSTM over the tokens.
     BiLstm,
 }
 
@@ -82,7 +82,7 @@ impl BertConfig {
     /// Returns the head on frozen features; `None` for a plain classifier.
     ///
     /// # Errors
-    /// Fails if its name is unknown.
+    /// Fails if the name of the head is unknown.
     pub fn feature_head(&self) -> Result<Option<FeatureHeadKind>, Error> {
         match self.extra.get(KEY) {
             None | Some(Value::Null) => Ok(None),
@@ -155,7 +155,7 @@ impl BertWithFeatureHead {
     ///
     /// # Shapes
     /// - input: `[batch, seq]` each
-    /// - output: `[batch, hidden]`, of two LSTMs `[batch, 2 * hidden]`
+    /// - output: `[batch, hidden]`, or `[batch, 2 * hidden]` for two LSTMs
     pub fn features(&self, input: BertInput) -> Tensor<2> {
         let mask = input.input_mask.clone();
         let tokens = |input| self.bert.sequence_output(input, Mode::Eval).detach();

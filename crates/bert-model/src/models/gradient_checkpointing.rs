@@ -12,7 +12,7 @@ use crate::models::bert::{BertInput, BertModel};
 
 /// State of a forward pass that the backward pass needs.
 pub struct RecomputeState {
-    /// The model of the pass; shares its parameters.
+    /// A copy of the model that shares its parameters.
     model: BertModel,
     input: BertInput,
     /// The tokens that the heads read.
@@ -90,8 +90,8 @@ impl RecomputeState {
     }
 }
 
-/// Computes a layer again, and its backward pass. `gradient` belongs to the layer's output. Returns the gradients of the
-/// layer's parameters, and the gradient of its input.
+/// Computes a layer again, and its backward pass. `gradient` is the gradient of the layer's output. Returns the
+/// gradients of the layer's parameters, and the gradient of its input.
 fn recomputed<const D: usize>(
     hidden: Tensor<3>,
     gradient: Tensor<D>,

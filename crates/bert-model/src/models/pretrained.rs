@@ -1,7 +1,7 @@
 //! Loads and saves a model as a Hugging Face folder: configuration, weights and tokenizer files.
 //!
-//! [`save_pretrained`] passes the files one by one to a [`Sink`], which stores them. The optimizer state and counters
-//! of a training checkpoint are files of `bert-inference`.
+//! [`save_pretrained`] passes the files one by one to a [`Sink`], which stores them. `bert-inference` reads and writes
+//! the optimizer state and the counters of a training checkpoint.
 
 use std::path::Path;
 
@@ -20,8 +20,8 @@ use crate::models::architecture::Architecture;
 /// last.
 ///
 /// # Errors
-/// Fails when the sink fails. Before the first file: when the vocabulary has more words than the model has word
-/// embeddings, when it lacks a special token that BERT needs, or when a parameter is NaN or infinite.
+/// Fails before the first file when the vocabulary has more words than the model has word embeddings, when it lacks a
+/// special token that BERT needs, or when a parameter is NaN or infinite. Also fails when the sink fails.
 pub fn save_pretrained<M: Architecture>(
     sink: &mut Sink<'_>,
     model: &M,
@@ -70,7 +70,7 @@ pub fn files_except_weights<M: Architecture>(
 /// identity. With [`LoadPolicy::FreshHeads`], heads that the folder lacks are initialized from `seed`.
 ///
 /// # Errors
-/// Fails as [`read_pretrained_config`] does, [`BertConfig::validate`] and [`load_pretrained_weights`].
+/// Fails as [`read_pretrained_config`], [`BertConfig::validate`] and [`load_pretrained_weights`] do.
 pub fn load_pretrained<M: Architecture>(
     dir: &Path,
     labels: impl FnOnce(BertConfig) -> BertConfig,

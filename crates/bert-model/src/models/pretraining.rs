@@ -4,11 +4,12 @@
 //! positions are gathered before the projection, and the projection is the word embedding table itself. The heads
 //! have no dropout.
 //!
-//! Losses, in nats.
+//! The losses are in nats.
 //!
 //! Every loss is a sum over rows, divided once by the number of real targets of the whole global batch, so that the
 //! losses and gradients of micro-batches or devices simply add up. Ports `get_masked_lm_output` and
-//! `get_next_sentence_output` of the reference's `run_pretraining.py`, which divides per device instead.
+//! `get_next_sentence_output` of the reference's `run_pretraining.py`, which divide by the targets of each device
+//! instead.
 
 use bert_kernels::gelu::{Gelu, bias_gelu};
 use bert_kernels::layer_norm::layer_norm as normalize;
@@ -77,7 +78,7 @@ pub struct PretrainingScores {
 pub struct BertPredictionHeadTransform {
     /// `hidden -> hidden`.
     pub dense: Linear,
-    /// Over the last axis.
+    /// LayerNorm over the last axis.
     pub layer_norm: LayerNorm,
     #[module(skip)]
     hidden_act: Gelu,
@@ -204,8 +205,8 @@ impl BertForPreTraining {
 
     /// Returns both losses. The logits of the labels are computed directly, not gathered from `[n, vocab]` logits.
     ///
-    /// The fused kernel keeps one `[n, vocab]` buffer for the backward pass, the exponentials of the logits, where the
-    /// composition of burn's operations keeps several.
+    /// The fused kernel keeps one `[n, vocab]` buffer for the backward pass, the exponentials of the logits, whereas
+    /// the composition of burn's operations keeps several.
     ///
     /// # Shapes
     /// - input: `[batch, seq]` each, and `[n]`; `n` may be 0
@@ -334,7 +335,7 @@ pub struct LossNormalizer {
 }
 
 impl LossNormalizer {
-    /// The reference's guard against a batch without predictions.
+    /// The reference adds this to the divisor, in case a batch has no predictions.
     const GUARD: f64 = 1e-5;
 
     pub(crate) fn masked_lm_scale(&self) -> f64 {

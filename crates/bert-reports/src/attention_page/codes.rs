@@ -29,9 +29,9 @@ pub(super) fn weight_codes(attention: &Attention, least: u8) -> Vec<u8> {
 
 /// Weights in 8 bits, compressed.
 pub(super) struct PackedWeights {
-    /// For `DecompressionStream`.
+    /// The compressed codes in Base64, which a script reads with `DecompressionStream`.
     pub(super) text: String,
-    /// Weights that are smaller are stored as 0.
+    /// Minimum weight; smaller weights are stored as 0.
     pub(super) least: f32,
 }
 
@@ -54,7 +54,7 @@ impl PackedWeights {
 /// layers on the page.
 ///
 /// For each layer and head, `data` has the queries and then the keys, row by row, one signed byte per component, and
-/// `scales` the value of one unit of each.
+/// `scales` has the value of one unit, first for the queries and then for the keys.
 pub(super) fn packed_vectors(attention: &Attention, layers: &[usize]) -> Value {
     let mut codes = Vec::new();
     let mut scales = Vec::new();

@@ -5,7 +5,7 @@
 //! are the attention probabilities before dropout. A large weight does not show that the prediction depends on that
 //! token.
 //!
-//! Renders one layer for browsers without JavaScript: a heat map, and the largest weights of each token.
+//! For browsers without JavaScript, renders one layer as a heat map and lists the largest weights of each token.
 
 mod codes;
 #[cfg(test)]
@@ -36,10 +36,10 @@ const STYLE: &str = include_str!("page.css");
 
 /// Returns the page for `text`, with the attention of one model, or of several next to each other.
 ///
-/// `neurons` is the layer, as a number of the model, whose queries and keys are on the page. By default it has all
-/// layers, or the first layer if all would cost some of the weights. The size of a page is at most 400 kB per model up to
-/// 68 tokens, and 5,850 bytes per token and model for more tokens: small weights are stored as 0 until the page is small
-/// enough. The page states the limit.
+/// `neurons` is the model's number of the layer whose queries and keys are on the page. By default, the page has the
+/// queries and keys of all layers, or of the first layer only if more layers would leave too little space for the
+/// weights. The size of a page is at most 400 kB per model up to 68 tokens, and 5,850 bytes per token and model for
+/// more tokens: small weights are stored as 0 until the page is small enough. The page states the limit.
 ///
 /// # Panics
 /// Panics if there is no model.
@@ -64,7 +64,7 @@ fn shortened(text: &str) -> String {
     }
 }
 
-/// Returns the data of a model for the script; the page has `shell` other bytes.
+/// Returns the data of a model for the script. `shell` is the number of bytes that the page has apart from this data.
 fn model_data(model: &NamedAttention<'_>, neurons: Option<usize>, shell: usize) -> Value {
     let NamedAttention { name, attention } = model;
     let limit = PAGE_BYTES.max(PAGE_BYTES_PER_TOKEN * attention.tokens.len());
@@ -84,7 +84,7 @@ fn model_data(model: &NamedAttention<'_>, neurons: Option<usize>, shell: usize) 
         Some(layer) => packed_vectors(attention, &[layer]),
         None => {
             let all = packed_vectors(attention, &(0..attention.layers()).collect::<Vec<usize>>());
-            // Not at the cost of the weights.
+            // Include all layers only if this leaves enough space for all weights.
             let fits = size(&all) < limit / 2
                 && rest + size(&all) + packed(&weight_codes(attention, 1)).len() <= limit;
             if fits { all } else { packed_vectors(attention, &[0]) }
@@ -99,8 +99,8 @@ fn model_data(model: &NamedAttention<'_>, neurons: Option<usize>, shell: usize) 
     data
 }
 
-/// Renders the strongest pattern of a model in a sentence: the head that attends most to one relative position, and the share
-/// of all heads on the special tokens.
+/// Renders the strongest pattern of a model in a sentence: the head that attends most to one relative position, and the
+/// share of the attention of all heads that is on the special tokens.
 fn result(model: &NamedAttention<'_>) -> Markup {
     let NamedAttention { name, attention } = model;
     let count = attention.tokens.len();

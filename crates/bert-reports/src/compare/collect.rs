@@ -51,7 +51,8 @@ pub fn shared_text_warnings(folders: &[PathBuf]) -> Result<Vec<String>, Error> {
     Ok(warnings)
 }
 
-/// Returns the warnings about the texts that the scored sets of a fine-tuning share, with its name.
+/// Returns the warnings about the texts that the scored sets of a fine-tuning share with other sets, each with the name
+/// of the fine-tuning.
 pub(crate) fn named_warnings(name: &str, report: &FinetuneReport) -> Vec<String> {
     report.shared_texts.iter().filter_map(|set| Some(format!("{name}: {}", set.warning()?))).collect()
 }
@@ -133,7 +134,8 @@ impl SavedResult {
         }
     }
 
-    /// Converts to a group with the selected settings; shows the name of the starting model if it is one of them.
+    /// Returns a group with the selected settings. If `start` is one of these settings, its value contains the name of
+    /// the starting model.
     fn with_settings(self, is_chosen: impl Fn(&String, &Value) -> bool) -> Group {
         let chosen = self.settings.into_iter().filter(|(name, value)| is_chosen(name, value));
         let mut settings: BTreeMap<String, Value> = chosen.collect();

@@ -71,7 +71,7 @@ pub struct GlueTable {
     pub published: Option<&'static str>,
     /// One row per task.
     pub rows: Vec<GlueRow>,
-    /// Mean over the tasks of each task's mean metric on dev, without WNLI, as usual; from 0 to 1.
+    /// Mean metric on dev, averaged over all tasks except WNLI, as is usual; from 0 to 1.
     pub average: Option<f64>,
 }
 

@@ -51,7 +51,8 @@ pub struct Comparison {
     pub second: Side,
     /// Test of the main metric, first minus second.
     pub test: PairedTest,
-    /// Run against run, if the main metric is accuracy: pairs with equal seeds, else in order.
+    /// The tests of pairs of runs, if the main metric is accuracy. Runs with equal seeds form a pair; without equal
+    /// seeds, runs are paired in order.
     pub mcnemar: Vec<SeedPair>,
 }
 

@@ -148,7 +148,7 @@ impl Files {
         Ok(lines.map(|(number, line)| (number, line.to_string())).collect())
     }
 
-    /// Returns the error for a line, counted from 1, or of the whole file if it is 0.
+    /// Returns the error for a line, counted from 1, or for the whole file if `line` is 0.
     fn wrong(&self, file: &str, line: u64, reason: String) -> Error {
         let error = Error::data(reason);
         let path = self.folder.join(file);

@@ -50,7 +50,7 @@ pub struct Imported {
 ///
 /// # Errors
 /// Fails when the source cannot be read, lacks a tensor of the encoder, or does not match its configuration or
-/// vocabulary; when `target` is not empty.
+/// vocabulary, or when `target` is not empty.
 pub fn import(source: &Path, target: &Path, how: &Import) -> Result<Imported, Error> {
     let weights = match WeightsFiles::named(source) {
         Some(weights) => weights,

@@ -34,7 +34,7 @@ pub use transplant::transplant_encoder;
 /// The model card.
 const CARD: &str = "README.md";
 
-/// The files of a Hugging Face folder; the one that makes it loadable is last.
+/// The files of a Hugging Face folder; the file without which the folder cannot be loaded is last.
 const FILES: [&str; 8] = [
     CARD,
     DESCRIPTION,
@@ -202,8 +202,8 @@ fn made_files(
     Ok(made)
 }
 
-/// Returns the class of a model. Tags and choices have the same tensors as classes of texts; only the configuration tells
-/// them apart.
+/// Returns the class of a model. Models that predict tags or choices have the same tensors as models that predict
+/// classes of texts; only the configuration distinguishes them.
 fn class(folder: &Path, contents: &FolderContents) -> Result<&'static str, Error> {
     let stated = architecture(folder)?;
     let alike = ["BertForTokenClassification", "BertForMultipleChoice"];
@@ -211,7 +211,7 @@ fn class(folder: &Path, contents: &FolderContents) -> Result<&'static str, Error
     Ok(stated.filter(|_| contents.labels.is_some()).unwrap_or(contents.class))
 }
 
-/// Returns statements for a card whose model has the name of the exported folder, unless they name it.
+/// Returns the statements for a card. The model gets the name of the exported folder, unless `options` names the model.
 fn named(options: &CardOptions, target: &Path) -> CardOptions {
     let name = target.file_name().map(|name| name.to_string_lossy().into_owned());
     options.clone().or(CardOptions { name, ..CardOptions::default() })

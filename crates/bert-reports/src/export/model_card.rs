@@ -1,7 +1,7 @@
 //! Collects the model card of an exported folder: scores, text, usage, limits and settings.
 //!
-//! It describes a run by the settings that identify the run (`run.json`), its
-//! evaluation at the exported step, and the manifest of its data if the folder still has the same data.
+//! The card describes a run by the settings that identify the run (`run.json`), by its evaluation at the exported step,
+//! and by the manifest of its data if the data folder still has the same data.
 
 use std::path::{Path, PathBuf};
 
@@ -31,7 +31,7 @@ struct Origin {
     paths: Option<RunPaths>,
     /// The command and the computers of the run.
     start: Option<Invocation>,
-    /// Seconds of the steps up to this one.
+    /// Duration of all steps up to the exported one, in seconds.
     seconds: f64,
     shared_text: Vec<SharedText>,
     evaluation: Option<Evaluation>,

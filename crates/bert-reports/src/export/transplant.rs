@@ -1,7 +1,8 @@
 //! Combines the encoder of one model with the head of another of the same size.
 //!
-//! After a fine-tuning on a second task, the classifier of the first on the new encoder shows how much of the first task
-//! was forgotten; with the pre-training heads, how much of the language model.
+//! After a fine-tuning on a second task, the score of the first task's classifier with the new encoder shows how much
+//! of the first task was forgotten. The loss of the pre-training heads with the new encoder shows how much of masked LM
+//! was forgotten.
 
 use std::path::Path;
 

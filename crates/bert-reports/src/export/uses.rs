@@ -16,9 +16,9 @@ use crate::export::class;
 pub struct FolderUse {
     /// The commands.
     pub commands: &'static str,
-    /// Whether they accept the folder without further flags.
+    /// Whether the commands accept the folder without further flags.
     pub ready: bool,
-    /// The effect of the commands on this folder, or the parts that it lacks.
+    /// The effect of the commands on this folder, or the parts that the folder lacks.
     pub state: String,
 }
 
@@ -137,7 +137,8 @@ fn no(error: Error) -> String {
     with_flags(&format!("no: {error}"))
 }
 
-/// Returns the answers of a head, or the reason why there are none. The predictor itself decides about a head.
+/// Returns a description of a head's answers, or the reason why there are none. `Predictor::open` decides whether a
+/// head can be used.
 fn answers(folder: &Path, contents: &FolderContents) -> Result<String, String> {
     let answers = match (contents.labels, contents.has_answers()) {
         (_, true) => "answers questions".to_string(),
@@ -152,7 +153,7 @@ fn answers(folder: &Path, contents: &FolderContents) -> Result<String, String> {
 fn unusable_encoder(contents: &FolderContents) -> Option<String> {
     let FolderContents { missing_encoder, misshapen, unknown, .. } = contents;
     let wrong = missing_encoder.len() + misshapen.len() + contents.other_layers().len();
-    // Unknown tensors of the pre-training heads are left out without the heads.
+    // Unknown tensors of the pre-training heads do not matter, because the encoder is loaded without these heads.
     let others = unknown.iter().filter(|name| !name.starts_with("cls.")).count();
     match (wrong, others) {
         (0, 0) => None,

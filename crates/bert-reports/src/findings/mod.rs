@@ -90,7 +90,7 @@ pub(crate) fn findings(run: &RunRecord) -> Vec<Finding> {
     ];
     let mut findings: Vec<Finding> = rules.iter().filter_map(|rule| rule(run)).collect();
     if run.shared_text.iter().any(|shared| shared.is_evaluated) {
-        // Nothing good follows from text on which the model was trained.
+        // A good result on text that the model was trained on does not count.
         findings.retain(|finding| finding.severity != Severity::Good);
     }
     findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity as u8));
@@ -103,8 +103,8 @@ fn suggestion(run: &RunRecord) -> Option<Finding> {
     if others.iter().any(|rule| rule(run).is_some()) { None } else { next_suggestion(run).and_then(note) }
 }
 
-/// Returns the number of standard errors that a figure must be beyond a limit. All evaluations of a run together pass it by
-/// chance in at most 5 % of the runs (Chernoff's bound of the normal distribution).
+/// Returns the number of standard errors by which a figure must exceed a limit. In at most 5 % of the runs, one of the
+/// evaluations exceeds the limit by this much by chance (Chernoff's bound of the normal distribution).
 fn errors_beyond(run: &RunRecord) -> f64 {
     (2.0 * (20.0 * run.evaluations.len().max(1) as f64).ln()).sqrt()
 }
@@ -165,7 +165,7 @@ fn masked_lm_level(run: &RunRecord) -> Option<Finding> {
     let loss = held_out.evaluation.masked_lm_loss;
     let unigram = counts.unigram.masked_lm_loss;
     let bigram = counts.bigram.masked_lm_loss;
-    // The losses of single tokens vary about as much as their mean.
+    // The standard deviation of the tokens' losses is about as large as their mean.
     let predictions = counts.predictions.min(held_out.evaluation.predictions.max(1)) as f64;
     let margin = errors_beyond(run) * loss / predictions.sqrt();
     if loss > unigram - margin.max(0.1) {
@@ -197,7 +197,7 @@ fn masked_lm_level(run: &RunRecord) -> Option<Finding> {
 
 /// Suggests a remedy for a loss that plateaus at the unigram baseline.
 fn plateau_remedy(run: &RunRecord) -> String {
-    // Absent for a run from a checkpoint; excluded for the reference's initial weights.
+    // The initialization is absent for a run from a checkpoint, and is excluded if it is the reference's.
     match run.identity.initialization.as_deref().filter(|&given| given != "reference") {
         Some(given) => format!(
             "The initial weights already had heads for the neighbouring tokens (--initialization {given}), so the cause is \
@@ -331,7 +331,7 @@ fn rising_loss(run: &RunRecord) -> Option<Finding> {
 }
 
 fn waiting(run: &RunRecord) -> Option<Finding> {
-    // The first batch always has to be waited for.
+    // Every run has to wait for the first batch.
     let (seconds, waiting) = run.seconds(2);
     let share = 100.0 * waiting / seconds.max(1e-9);
     if share <= 5.0 {

@@ -61,7 +61,7 @@ impl FinetuningWatch {
         let last = steps.last().copied();
         let (step, total) = last.map_or((0, 0), |last| (last.step, last.steps));
         let (state, text) = match state(in_use, step, total) {
-            // The report is missing, so seeds or the report are left.
+            // The report is missing, so other seeds or the report remain to be done.
             (LiveState::Finished, _) => (LiveState::Stopped, format!("stopped at step {step}")),
             other => other,
         };
@@ -152,12 +152,12 @@ impl Step {
         }
     }
 
-    /// Returns what identifies the run of the step.
+    /// Returns the cell and the seed, which identify the run of the step.
     fn run(self) -> (usize, u64) {
         (self.cell, self.seed)
     }
 
-    /// Returns the name of its run among the steps of all runs.
+    /// Returns the name of the step's run; `all` contains the steps of all runs.
     fn name(self, all: &[Self]) -> String {
         if all.iter().all(|step| step.cell == 1) {
             format!("seed {}", self.seed)

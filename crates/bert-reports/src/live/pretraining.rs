@@ -124,7 +124,8 @@ impl PretrainingWatch {
     }
 }
 
-/// Returns whether a finding is shown for a run in this state: the note that a run is in progress is not.
+/// Returns whether a finding is shown for a run in this state. The note about an unfinished run is hidden while the run
+/// is in progress.
 fn is_shown(finding: &Finding, state: LiveState) -> bool {
     state != LiveState::Running || !finding.text.contains("the run is in progress")
 }

@@ -13,7 +13,7 @@ use crate::findings::Finding;
 pub enum LiveState {
     /// A process holds the lock of the folder.
     Running,
-    /// No process holds it, and steps are left.
+    /// No process holds the lock, and steps are left.
     Stopped,
     /// All steps are done.
     Finished,

@@ -63,7 +63,7 @@ pub fn projector_page(title: &str, projection: &Projection, groups: Option<&[Str
     interactive_page(&Head { title, about: &[] }, &body, script)
 }
 
-/// Returns the point whose nearest vector is nearest.
+/// Returns the index of the point that is most similar to its nearest vector.
 fn closest(projection: &Projection) -> usize {
     let cosine = |point: &ProjectedPoint| point.neighbours.first().map_or(-1.0, |(_, cosine)| *cosine);
     let points = projection.points.iter().enumerate();

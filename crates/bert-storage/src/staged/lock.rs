@@ -1,9 +1,9 @@
 //! Locks of output folders: one process writes a folder at a time.
 //!
-//! Tells whether a process holds the lock of a folder, for programs that only watch it.
+//! Tells whether a process holds the lock of a folder, for programs that only watch the folder.
 //!
 //! On Linux this reads `/proc/locks` and takes no lock, so a process that starts at the same moment never finds the
-//! folder in use because of it. On other systems a shared lock is taken and released at once.
+//! folder in use because of this check. On other systems a shared lock is taken and released at once.
 
 use std::fs::{File, TryLockError};
 use std::io::ErrorKind;

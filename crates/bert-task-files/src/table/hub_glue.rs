@@ -10,9 +10,9 @@ use super::rows::{Row, RowRules, TableLabels, read_rows};
 use crate::glue_tsv::label_of;
 use crate::lines::{ExampleFile, LabelUse};
 
-/// Returns the names on the Hub of an official file, without and with the folder of the task: `MNLI/dev_matched.tsv` is
-/// `mnli/validation_matched-00000-of-00001.parquet`, and in the version `~parquet` `mnli/validation_matched/0000.parquet`.
-/// `None` for tasks outside GLUE.
+/// Returns the names that an official file has on the Hub, each without and with the folder of the task. For example,
+/// `MNLI/dev_matched.tsv` is named `mnli/validation_matched-00000-of-00001.parquet`, or
+/// `mnli/validation_matched/0000.parquet` in the version `~parquet`. Returns `None` for tasks outside GLUE.
 pub(crate) fn hub_files(task: &Task, official: &str) -> Option<Vec<String>> {
     let spec = task.spec();
     let name = official.strip_suffix(".tsv").filter(|_| !spec.submissions.is_empty())?;
@@ -22,7 +22,7 @@ pub(crate) fn hub_files(task: &Task, official: &str) -> Option<Vec<String>> {
     Some(files.into_iter().flat_map(|file| [file.clone(), format!("{folder}/{file}")]).collect())
 }
 
-/// Reads the examples of a file. The numbers of the classes mean the names in the file's metadata.
+/// Reads the examples of a file. The file's metadata has the name of each class number.
 ///
 /// # Errors
 /// Fails as [`crate::read_examples`] does.

@@ -49,7 +49,7 @@ pub struct TableExamples {
 const PARTS: [&str; 2] = ["rows to train on", "rows of dev"];
 
 /// Returns the task of these rows and their examples. Unless given, the classes are the labels of `train`. The range of
-/// scores is the one of `train`. Labels are normalized as in files.
+/// scores is the range in `train`. Labels are normalized as in files.
 ///
 /// # Errors
 /// Fails when the rows are empty, when only some rows have a second text, when the labels cannot be classes, or when a

@@ -68,7 +68,7 @@ pub fn describe(
         read_rows(path, RowRules { columns: names, labels, label_use }).map(|file| file.examples)
     };
     let mut parts = vec![(train, read(train, label_use)?)];
-    // A single table is both.
+    // A single table is both train and dev.
     if dev != train {
         parts.push((dev, read(dev, label_use)?));
     }
@@ -136,7 +136,7 @@ fn score(row: &Row, path: &Path, names: Columns<'_>) -> Result<f32, Error> {
     let label = row.label.as_deref().unwrap_or_default();
     let problem = match label.parse::<f32>() {
         Ok(score) if score.is_finite() => return Ok(score),
-        // Digits of an infinite number, not the word.
+        // The label is a number that overflows to infinity, and not the word `inf`.
         Ok(_) if label.contains(|c: char| c.is_ascii_digit()) => {
             Error::data(format!("\"{label}\" is too large for a score (at most {:e})", f32::MAX))
         }

@@ -48,7 +48,7 @@ pub(super) struct RowRules<'a> {
 }
 
 impl RowRules<'_> {
-    /// Returns the normalized label of a row. A known class is a label, even if it is a mark of a missing one.
+    /// Returns the normalized label of a row. A known class is a label, even if it is also a mark for a missing label.
     ///
     /// # Errors
     /// Fails when the row has no label, or one that marks a missing label.
@@ -70,7 +70,7 @@ impl RowRules<'_> {
 /// Returns the names of a table's columns, or the keys of its first JSON object.
 ///
 /// # Errors
-/// Fails when the file name does not end as the name of a table, or when the beginning of the file cannot be read.
+/// Fails when the file name does not have the extension of a table, or when the beginning of the file cannot be read.
 pub fn column_names(path: &Path) -> Result<Vec<String>, Error> {
     let format = TextFormat::from_path(path);
     if format == TextFormat::Text {
@@ -176,7 +176,7 @@ impl Table<'_> {
         let label = match value_at(object, label) {
             None | Some(Value::Null) => None,
             Some(Value::String(label)) => Some(label.clone()),
-            // Other whole numbers of this size are read as the same number.
+            // Different whole numbers of this size are read as the same `f64`.
             Some(Value::Number(number)) if number.is_f64() && number.as_f64() >= Some(MAX_EXACT) => {
                 return Err(wrong(label, "a number that is too large to be exact", "a text in quotes"));
             }
@@ -233,14 +233,15 @@ fn wrong(column: &str, found: &'static str, expected: &'static str) -> Error {
 }
 
 const LABEL: &str = "a label";
-/// Numbers of JSON from here on may be rounded.
+/// Numbers of JSON from this value on may be rounded.
 const MAX_EXACT: f64 = (1u64 << 53) as f64;
 
 /// Maximum number of digits; more do not fit an `f64` exactly, and such a label is left unchanged.
 const MAX_DIGITS: usize = 15;
 
-/// Returns the normalized label: without surrounding white space, booleans in lower case, plain decimal numbers without
-/// a plus sign and redundant zeros. Numbers with a leading zero (`007`) are codes and left unchanged.
+/// Returns the normalized label. Surrounding white space is removed, Booleans are converted to lower case, and plain
+/// decimal numbers lose a plus sign and redundant zeros. Numbers with a leading zero (`007`) are codes and are left
+/// unchanged.
 pub(super) fn normalize_label(label: &str) -> String {
     let label = label.trim();
     for truth in ["true", "false"] {

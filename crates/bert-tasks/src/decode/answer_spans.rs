@@ -12,9 +12,9 @@ use crate::encode::windows::EncodedQuestion;
 /// Settings for answer candidates.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct AnswerSettings {
-    /// Number of start and end candidates per window, and of answers kept; 20.
+    /// Number of start and end candidates per window, and of answers kept; the reference uses 20.
     pub n_best_size: usize,
-    /// Maximum answer length in tokens; 30.
+    /// Maximum answer length in tokens; the reference uses 30.
     pub max_answer_length: usize,
     /// SQuAD 2.0: margin by which "no answer" must exceed the best answer. `None` if every question has an answer.
     pub null_threshold: Option<f64>,
@@ -130,7 +130,7 @@ fn candidates(
     candidates
 }
 
-/// Returns the "no answer" candidate, from the window with its lowest score.
+/// Returns the "no answer" candidate, from the window in which its score is lowest.
 fn no_answer(scores: &[WindowScores]) -> Option<Candidate> {
     let candidate = |scores: &WindowScores| Candidate::new(String::new(), scores.start[0], scores.end[0]);
     scores.iter().map(candidate).reduce(|min, next| if next.score() < min.score() { next } else { min })

@@ -1,8 +1,8 @@
 //! Extracts the entities from a sequence of tags, and counts the correct ones.
 //!
-//! An entity is correct if its first word, last word and type are. The boundaries follow `conlleval`, the script of the
-//! CoNLL shared tasks, which `seqeval` ports. Supported schemes are IOB1, IOB2, IOE and IOBES; a tag that is invalid at
-//! its position begins an entity. BILOU and BMEWO are mapped to IOBES: L to E, U and W to S, M to I.
+//! An entity is correct if its first word, last word and type are correct. The boundaries follow `conlleval`, the
+//! script of the CoNLL shared tasks, which `seqeval` ports. Supported schemes are IOB1, IOB2, IOE and IOBES; a tag that
+//! is invalid at its position begins an entity. BILOU and BMEWO are mapped to IOBES: L to E, U and W to S, M to I.
 
 use std::collections::BTreeSet;
 
@@ -54,7 +54,8 @@ fn ratio(part: usize, whole: usize) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
 }
 
-/// Compares true and predicted tags of sentences; each pair must have the same length.
+/// Compares the true and predicted tags of sentences and returns the counts of entities. Both lists of tags of a
+/// sentence must have the same length.
 pub fn score_entities<T: AsRef<str>>(actual: &[Vec<T>], predicted: &[Vec<T>]) -> EntityCounts {
     assert_eq!(actual.len(), predicted.len(), "tags for each sentence");
     let mut counts = EntityCounts::default();

@@ -8,11 +8,11 @@ use crate::task::Task;
 use crate::task::example::{Example, Label};
 use crate::task::spec::Kind;
 
-/// Writes predictions in the task's usual format. SST-5 and CFIMDB: rows `PREDICTION ||| TEXT`, as in minBERT's output
-/// and input. All others: rows `index<TAB>prediction` below that header, as GLUE's server expects: the label names for
-/// RTE, QNLI and MNLI, 0 or 1 for the other classifications, and for STS-B the score clipped to its range with 3
-/// decimals. [`crate::TaskSpec::submission_file_name`] returns GLUE's file name. Scores of other tasks are also
-/// clipped, and keep all digits.
+/// Writes predictions in the task's usual format. For SST-5 and CFIMDB, writes rows `PREDICTION ||| TEXT`, as in
+/// minBERT's output and input. For all other tasks, writes rows `index<TAB>prediction` below a header with these names,
+/// as GLUE's server expects. A class is written as the label in the task's files: a name for RTE, QNLI and MNLI, and 0
+/// or 1 for the other classifications of GLUE. A score is clipped to the range of the task; STS-B has 3 decimals, and
+/// other tasks keep all digits. [`crate::TaskSpec::submission_file_name`] returns GLUE's file name.
 ///
 /// # Errors
 /// Fails when `out` cannot be written.
@@ -41,7 +41,8 @@ pub fn write_predictions(
     out.flush()
 }
 
-/// Writes `index<TAB>label` rows below that header: labels as in the task's files, scores with all digits.
+/// Writes rows `index<TAB>label` below a header with these names: labels as in the task's files, scores with all
+/// digits.
 ///
 /// # Errors
 /// Fails when `out` cannot be written.
@@ -114,7 +115,7 @@ pub fn write_errors(
     for Wrong { measure, example, prediction } in wrong {
         let label = written_label(task, example.label.expect("checked above"));
         let prediction = written_label(task, prediction);
-        // An error has the unit of the scores, which may be small.
+        // Write all digits of an error in the unit of a table's scores, because the unit may be small.
         let measure = if task.spec().submissions.is_empty() && task.labels().next().is_none() {
             measure.to_string()
         } else {

@@ -4,7 +4,7 @@
 //! Ports `convert_single_example` of the reference's `run_classifier.py`. Pairs are cut as `transformers` cuts them, so
 //! that an exported model sees the same tokens there.
 //!
-//! [`Truncation`]: counts the inputs that were cut to the maximum length, and what was lost.
+//! [`Truncation`] counts the inputs that were cut to the maximum length, and the tokens that were lost.
 
 use std::ops::AddAssign;
 
@@ -27,7 +27,7 @@ pub struct EncodedPair {
 }
 
 impl EncodedPair {
-    /// Returns whether it has two texts.
+    /// Returns whether the input has two texts.
     pub fn is_pair(&self) -> bool {
         self.segment_ids.last() == Some(&1)
     }
@@ -38,9 +38,10 @@ impl EncodedPair {
     }
 }
 
-/// Truncates two texts until both together have at most `max_length` tokens, from the end of the longer one. If both
-/// are longer than half of it, the odd token goes to the text that was longer, or to `b`: the rule `longest_first` of
-/// the library `tokenizers`. The reference's `_truncate_seq_pair` gives it to `a`.
+/// Removes tokens from the end of the longer text until both texts together have at most `max_length` tokens, and
+/// returns both. If both texts are longer than half of an odd `max_length`, the longer text keeps one token more than
+/// the other; if both are equally long, `b` does. This is the rule `longest_first` of the library `tokenizers`. In the
+/// reference's `_truncate_seq_pair`, `a` keeps this token.
 pub(crate) fn truncate_seq_pair<'a>(a: &'a [u32], b: &'a [u32], max_length: usize) -> (&'a [u32], &'a [u32]) {
     if a.len() + b.len() <= max_length {
         return (a, b);
@@ -64,7 +65,7 @@ pub fn encode_pair(a: &[u32], b: Option<&[u32]>, special: SpecialIds, max_seq_le
     input_ids.extend(a);
     input_ids.push(special.sep);
     let mut segment_ids = vec![0; input_ids.len()];
-    // The reference tests its list again after truncation: an empty text gets no `[SEP]`.
+    // The reference tests after truncation whether the second text is empty: an empty text gets no `[SEP]`.
     if !b.is_empty() {
         input_ids.extend(b);
         input_ids.push(special.sep);
@@ -73,7 +74,7 @@ pub fn encode_pair(a: &[u32], b: Option<&[u32]>, special: SpecialIds, max_seq_le
     EncodedPair { input_ids, segment_ids }
 }
 
-/// Counts over the inputs of a set.
+/// Counts of inputs and tokens in a set, before and after truncation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Truncation {
     /// Number of inputs: texts, or pairs of texts.

@@ -16,9 +16,9 @@ use crate::{EncodedPair, SpecialIds};
 pub struct WindowSettings {
     /// Maximum sequence length, including special tokens; the reference uses 384.
     pub max_seq_length: usize,
-    /// Stride: number of tokens between the starts of two windows; 128.
+    /// Stride: number of tokens between the starts of two windows; the reference uses 128.
     pub doc_stride: usize,
-    /// Maximum question length in tokens; longer questions are truncated; 64.
+    /// Maximum question length in tokens, to which longer questions are truncated; the reference uses 64.
     pub max_query_length: usize,
 }
 

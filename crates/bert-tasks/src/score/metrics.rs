@@ -218,7 +218,8 @@ impl ClassIndicators {
 /// Returns the weighted Pearson correlation of pairs.
 fn weighted_pearson(predictions: &[f64], labels: &[f64], weights: &[u32]) -> f64 {
     let weight = |at: usize| f64::from(weights[at]);
-    // For equal values, rounding errors in the mean would leave noise to correlate with.
+    // If all values are equal, rounding errors in the mean would leave deviations other than 0, and the result would be
+    // noise.
     let is_constant = |values: &[f64]| {
         let mut drawn = (0..values.len()).filter(|&at| weight(at) > 0.0).map(|at| values[at]);
         let first = drawn.next();

@@ -21,7 +21,7 @@ pub struct AnswerRules {
     /// Whether questions may have no answer, as in version 2.0.
     pub version_2: bool,
     /// Whether every ideograph is a word and punctuation of all scripts is removed, as in the scripts of MLQA and CMRC
-    /// 2018. SQuAD's scripts count words that white space separates, so F1 of Chinese answers would be their exact
+    /// 2018. SQuAD's scripts count words that white space separates, so F1 of Chinese answers would equal their exact
     /// match.
     pub by_character: bool,
 }

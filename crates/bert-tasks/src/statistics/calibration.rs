@@ -36,7 +36,7 @@ pub struct Calibration {
 /// Panics if the numbers of answers, rows and labels differ.
 pub fn calibration(labels: &[Label], answers: &[Label], rows: &[Vec<f32>]) -> Option<Calibration> {
     assert!(labels.len() == answers.len() && labels.len() == rows.len(), "one answer for each label");
-    // Sums until they are divided by the number of examples.
+    // Confidence and accuracy are sums until they are divided by the number of examples.
     let mut bins = vec![Bin { examples: 0, confidence: 0.0, accuracy: 0.0 }; BINS];
     for ((label, answer), row) in labels.iter().zip(answers).zip(rows) {
         let Label::Class(class) = *answer else { return None };

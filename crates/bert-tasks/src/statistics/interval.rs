@@ -47,9 +47,9 @@ impl Interval {
 /// Returns the 95 % interval of the mean of `metric` over `runs`, where each run holds one seed's answers to all
 /// `labels`. `None` for a metric that does not compare single answers with labels.
 ///
-/// The variance has the parts of seeds and examples; with one run, only of examples. The interval of a metric with bounds
-/// is the score interval of Wilson (1927) for the number of independent examples with the same variance, so it is never
-/// empty and never beyond the bounds. An error has a symmetric interval.
+/// The variance has a part from the seeds and a part from the examples; with one run, only the part from the examples.
+/// The interval of a metric with bounds is the score interval of Wilson (1927) for the number of independent examples
+/// with the same variance, so it is never empty and never exceeds the bounds. Error metrics have a symmetric interval.
 ///
 /// # Panics
 /// Panics if the list of runs or labels is empty, or if the numbers of answers and labels of a run differ.
@@ -59,7 +59,7 @@ pub fn confidence_interval(metric: Metric, labels: &[Label], runs: &[&[Label]]) 
 }
 
 /// Returns the [`confidence_interval`] of a metric that is a ratio of sums over the examples, such as the F1 of
-/// entities, or a mean. `runs` has a [`Ratio`] for every example; for a mean, the score divided by 1.
+/// entities, or a mean. `runs` has a [`Ratio`] for every example; for a mean, the denominator is 1.
 ///
 /// # Panics
 /// Panics if the list of runs is empty, or the runs have different numbers of examples.

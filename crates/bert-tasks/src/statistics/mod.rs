@@ -1,9 +1,10 @@
 //! Measures the uncertainty of a score: the summary over seeds, confidence intervals, and significance tests between
 //! two sets of runs.
 //!
-//! The functions take the labels of an evaluated set and each run's (seed's) answers, and return plain numbers. A mean
-//! over seeds is uncertain because both the dev examples and the seeds are random samples; `variance.rs` estimates the
-//! parts of both. `level_tests.rs` measures by simulation how often the tests and intervals are wrong.
+//! The functions take the labels of an evaluated set and the answers of each run, one run per seed, and return plain
+//! numbers. A mean over seeds is uncertain because both the dev examples and the seeds are random samples;
+//! `variance.rs` estimates how much each contributes to the variance. `level_tests.rs` measures by simulation how often
+//! the tests and intervals are wrong.
 //!
 //! | question | function | file |
 //! |---|---|---|

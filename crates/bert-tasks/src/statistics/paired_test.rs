@@ -16,7 +16,7 @@ use crate::{Label, Metric};
 pub struct PairedTest {
     /// The metric.
     pub metric: Metric,
-    /// Mean of the first over its seeds, minus the mean of the second.
+    /// Mean of the first set of runs over its seeds, minus the mean of the second set.
     pub difference: f64,
     /// Lower end of the difference's confidence interval.
     pub low: f64,
@@ -36,9 +36,9 @@ pub struct PairedTest {
 /// Tests the difference of the mean `metric` between the runs of `first` and `second`; every run has answers to all
 /// `labels`. `None` for a metric that does not compare single answers.
 ///
-/// The difference is divided by its standard error, which has the parts of seeds and examples, and compared with Student's
-/// distribution. If the runs of a side agree on every example with the other side, or differ on every one, the test is the
-/// sign test.
+/// The difference is divided by its standard error, which contains a part from the seeds and a part from the examples,
+/// and is compared with Student's distribution. If the runs of the two sides agree on every example, or differ on every
+/// example, the test is the sign test.
 ///
 /// # Panics
 /// Panics if a side has no runs, or a run has a different number of answers.
@@ -66,7 +66,7 @@ pub fn paired_test(
     } else {
         let examples = labels.len() as f64;
         let p = if differs { (2.0 * (-examples).exp2()).min(1.0) } else { 1.0 };
-        // The bound of a share when no example is an exception.
+        // The upper bound of the share of exceptions if no example is an exception.
         (score_interval(0.0, examples, quantile).1, p)
     };
     Some(PairedTest {

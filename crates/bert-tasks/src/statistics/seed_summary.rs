@@ -1,8 +1,8 @@
 //! Summarizes the runs of several seeds on one task and their variation.
 //!
-//! Scores of fine-tuning on small sets vary by points between seeds, and some runs never leave the majority class; a
-//! mean alone hides both. The summary therefore lists every run, mean, SD, median, minimum and maximum, the number of
-//! degenerate runs, the majority baseline, and the sampling error of the dev set.
+//! Scores of fine-tuning on small sets vary by several percentage points between seeds, and some runs never leave the
+//! majority class; a mean alone hides both. The summary therefore lists every run, mean, SD, median, minimum and
+//! maximum, the number of degenerate runs, the majority baseline, and the sampling error of the dev set.
 
 use std::fmt;
 
@@ -18,7 +18,7 @@ pub struct SeedRun {
     pub seed: u64,
     /// Scores on the evaluated set.
     pub scores: Scores,
-    /// Whether all its predictions were the same ([`crate::is_degenerate`]), although the right ones differ.
+    /// Whether all predictions of the run were the same ([`crate::is_degenerate`]), although the labels differ.
     pub degenerate: bool,
 }
 
@@ -56,7 +56,7 @@ pub struct SeedSummary {
     /// Statistics by metric, in the task's order.
     pub metrics: Vec<MetricSummary>,
     /// Standard error of one accuracy on a set of this size, at the mean accuracy; `None` for tasks without an
-    /// accuracy, and at 0 and 100 %, where it says nothing.
+    /// accuracy, and at 0 and 100 %, where the formula gives 0.
     pub binomial_standard_error: Option<f64>,
     /// Confidence interval of the main metric's mean, if the answers are known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -109,7 +109,8 @@ impl SeedSummary {
     }
 
     /// Returns warnings about runs whose answers are all the same, and about a mean that is not at least two standard
-    /// errors above the majority-class baseline; the error is the larger one of the two accuracies.
+    /// errors above the majority-class baseline; the standard error is the larger of the standard errors of these two
+    /// accuracies.
     pub fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
         if self.degenerate_runs > 0 {
@@ -124,7 +125,7 @@ impl SeedSummary {
         let majority = self.majority_baseline.get(Metric::Accuracy);
         if let (Some(accuracy), Some(majority)) = (accuracy, majority) {
             let mean = accuracy.statistics.mean;
-            // Where every answer is right, only the baseline's error is left.
+            // If every answer is right, the error of the mean is 0, so the baseline's error is used.
             let error = [mean, majority].map(|share| binomial_standard_error(share, self.examples));
             let error = error[0].max(error[1]);
             if mean <= majority + 2.0 * error {

@@ -17,7 +17,7 @@ pub(super) const LEVEL: f64 = 0.95;
 /// Maximum number of groups of examples that the jackknife leaves out; with fewer examples, each is a group.
 const MAX_GROUPS: usize = 1000;
 
-/// The scores of some runs, and their deviations at every group of examples.
+/// The scores of some runs, and their deviations for every group of examples.
 pub(super) struct RunScores {
     /// The score of each run.
     pub(super) values: Vec<f64>,
@@ -55,7 +55,7 @@ fn jackknife(run: &WeightedMetric, weights: &mut [u32]) -> Vec<f64> {
     deviations
 }
 
-/// A part of a variance: its estimate and the degrees of freedom of the estimate.
+/// A part of a variance: an estimate and its degrees of freedom.
 #[derive(Clone, Copy, Debug)]
 struct Component {
     variance: f64,
@@ -103,7 +103,7 @@ impl RunScores {
         self.deviations[0].len()
     }
 
-    /// Returns the mean deviation of the runs at a group.
+    /// Returns the mean deviation of the runs for a group.
     fn mean_deviation(&self, group: usize) -> f64 {
         self.deviations.iter().map(|run| run[group]).sum::<f64>() / self.runs()
     }
@@ -158,7 +158,7 @@ impl Variance {
         Self { seeds: (!known.is_empty()).then(|| seeds(&parts, freedoms.sum())), examples }
     }
 
-    /// Returns whether the variance between seeds is part of it.
+    /// Returns whether the estimate includes the variance between seeds.
     pub(super) fn covers_seeds(&self) -> bool {
         self.seeds.is_some()
     }
@@ -168,9 +168,9 @@ impl Variance {
         self.seeds.map_or(0.0, |seeds| seeds.variance) + self.examples.variance
     }
 
-    /// Returns Student's distribution for a value divided by its standard error. The degrees of freedom of the seeds grow with
-    /// the share of the examples in the variance, but not with its square as Satterthwaite's do: these give up to twice the
-    /// nominal level with two or three runs.
+    /// Returns Student's distribution for a value divided by its standard error. The degrees of freedom of the seeds
+    /// are multiplied by the ratio of the whole variance to the variance between seeds. Satterthwaite's formula
+    /// multiplies by the square of this ratio, which gives up to twice the nominal level with two or three runs.
     pub(super) fn distribution(&self) -> StudentsT {
         let freedom = match self.seeds {
             Some(Component { variance, freedom }) if variance > 0.0 => {
@@ -181,15 +181,16 @@ impl Variance {
         StudentsT::new(0.0, 1.0, freedom).expect("a positive number of degrees of freedom")
     }
 
-    /// Returns the quantile of the distribution that the bounds of an interval are away from its centre.
+    /// Returns the distance of an interval's bounds from its centre, in standard errors: a quantile of the
+    /// distribution.
     pub(super) fn quantile(&self) -> f64 {
         self.distribution().inverse_cdf(f64::midpoint(1.0, LEVEL))
     }
 }
 
-/// Adds the variances between runs of the sides; `most` is the sum of their degrees of freedom. The degrees of freedom of the
-/// sum are Satterthwaite's with unbiased estimates of the squared variances, since the plain ones are too small for two or
-/// three runs.
+/// Adds the variances between runs of the sides; `most` is the sum of their degrees of freedom. The degrees of freedom
+/// of the sum follow Satterthwaite's formula with unbiased estimates of the squared variances, because the plain
+/// formula gives too few degrees of freedom for two or three runs.
 fn seeds(parts: &[Component], most: f64) -> Component {
     let variance: f64 = parts.iter().map(|part| part.variance).sum();
     let squares: f64 = parts.iter().map(|part| part.variance.powi(2) / (part.freedom + 2.0)).sum();

@@ -1,5 +1,5 @@
-//! Contains the specification of every task, as data only. `spec.rs` documents the fields, and `read/glue_tsv.rs` has
-//! the columns of the files.
+//! Contains the specification of every task, as data only. `spec.rs` documents the fields, and `glue_tsv.rs` of the
+//! crate `bert-task-files` has the columns of the files.
 
 use super::example::Split;
 use super::spec::{Defaults, Kind, TaskSpec};
@@ -18,7 +18,8 @@ const GLUE_FILES: &[(Split, &str)] =
 const BINARY: &[&str] = &["0", "1"];
 const ENTAILMENT: &[&str] = &["entailment", "not_entailment"];
 
-/// The most common kind of task: a pair, two classes, accuracy. The other specifications list only the differences.
+/// RTE, which has the most common properties: a pair of texts, two classes, accuracy. The other specifications list
+/// only the differences.
 pub(crate) const RTE: TaskSpec = TaskSpec {
     name: "rte",
     folder: "RTE",

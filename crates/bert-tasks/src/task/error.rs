@@ -52,7 +52,8 @@ pub fn json_type(value: &serde_json::Value) -> &'static str {
     }
 }
 
-/// Returns whether two names differ in their last number only, as `sentence1` and `sentence2`: one is not meant for the other.
+/// Returns whether two names differ only in the number at their end, as `sentence1` and `sentence2` do: neither is a
+/// misspelling of the other.
 fn differ_in_number(one: &str, other: &str) -> bool {
     let stem = |name: &str| name.trim_end_matches(|c: char| c.is_ascii_digit()).to_owned();
     stem(one) != one && stem(one) == stem(other)

@@ -34,7 +34,7 @@ pub struct Example {
     pub index: String,
     /// The (first) text.
     pub text_a: String,
-    /// The second text of a pair task. Empty in a few published rows.
+    /// The second text of a pair task. It is empty in a few published rows.
     pub text_b: Option<String>,
     /// The second texts of a multiple-choice example, one of which is right.
     pub choices: Vec<String>,

@@ -5,7 +5,8 @@ use std::fmt;
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 
-/// A metric. Most are fractions (best 1.0); correlations start at -1; errors have the unit of the scores (best 0).
+/// A metric. Most metrics are fractions, correlations range from -1 to 1, and 1 is best for both. Errors have the unit
+/// of the scores, and 0 is best.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Metric {
@@ -86,7 +87,7 @@ impl fmt::Display for Metric {
     }
 }
 
-/// Values by metric, in the order of the task's specification. In JSON a map: `{"f1": 0.81, ...}`.
+/// Values by metric, in the order of the task's specification. In JSON, they are a map: `{"f1": 0.81, ...}`.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Scores(IndexMap<Metric, f64>);
 

@@ -19,8 +19,8 @@ use crate::task::spec::{Columns, Kind, TaskSpec};
 
 /// A task with published data and an official metric, or a custom table.
 ///
-/// Serialized as its name; a table that was read is serialized as its [`TableDescription`], so that a report can be
-/// read without the table's files. Cloning a task copies at most a pointer.
+/// A task is serialized as its name; a table that was read is serialized as its [`TableDescription`], so that a report
+/// can be read without the table's files. Cloning a task copies at most a pointer.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Task {
     /// Recognizing textual entailment (GLUE).
@@ -159,7 +159,8 @@ impl Task {
         published.iter().copied().chain(found.iter().map(String::as_str))
     }
 
-    /// Returns the column names of a custom table; `None` for a published task, and until they are set.
+    /// Returns the column names of a custom table; `None` for a published task, and for a table whose columns are not
+    /// set yet.
     pub fn table_columns(&self) -> Option<Columns<'_>> {
         let Task::Table(table) = self else { return None };
         match &table.description.columns[..] {

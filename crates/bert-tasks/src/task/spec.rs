@@ -51,7 +51,8 @@ pub struct Defaults {
 }
 
 /// The fixed properties of a task. The labels and columns of a custom table are in its
-/// [`TableDescription`](crate::TableDescription) instead; [`Task::labels`](crate::Task::labels) returns either.
+/// [`TableDescription`](crate::TableDescription) instead; [`Task::labels`](crate::Task::labels) returns the labels of
+/// any task.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct TaskSpec {
     /// Name on the command line.
@@ -80,8 +81,8 @@ pub struct TaskSpec {
     pub files: &'static [(Split, &'static str)],
     /// Whether `train_sample.tsv` and `dev_sample.tsv` may replace the official files.
     pub samples: bool,
-    /// Whether the published test file has labels that may be scored. CFIMDB's has a label column, but it is blanked
-    /// (all 0).
+    /// Whether the published test file has labels that may be scored. CFIMDB's test file has a label column, but all
+    /// its labels are blanked: they are 0.
     pub test_has_labels: bool,
     /// Marker for missing annotator agreement in the label column; such rows are skipped, as usual.
     pub unlabelled: Option<&'static str>,
@@ -95,7 +96,7 @@ impl TaskSpec {
         self.files.iter().filter(move |(of, _)| *of == split).map(|(_, name)| *name)
     }
 
-    /// Returns whether the task has the split. A table may have any but the second dev and test sets.
+    /// Returns whether the task has the split. A table may have every split except the second dev and test sets.
     pub fn has_split(&self, split: Split) -> bool {
         match self.files {
             [] => matches!(split, Split::Train | Split::Dev | Split::Test),

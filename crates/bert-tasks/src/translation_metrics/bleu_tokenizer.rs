@@ -72,8 +72,9 @@ fn spaced(c: char, is_token: bool) -> String {
     if is_token { format!(" {c} ") } else { c.to_string() }
 }
 
-/// Returns whether sacreBLEU's `zh` makes a character a token. Its ranges U+20000 and U+2F800 are written with four
-/// hexadecimal digits in Python, so that they begin after U+2000, and the characters beyond U+FFFF are missing.
+/// Returns whether sacreBLEU's `zh` makes a character a token. sacreBLEU writes the ranges from U+20000 and from
+/// U+2F800 as `\u` with five hexadecimal digits, of which Python reads four. So the first range begins after U+2000,
+/// and the characters beyond U+FFFF are missing.
 fn is_chinese(c: char) -> bool {
     matches!(
         c,
@@ -117,8 +118,8 @@ fn replace_pairs(text: &str, rule: impl Fn(char, char) -> Option<String>) -> Str
 
 const ORDER: usize = 4;
 
-/// Returns the length of the hypothesis, of the closest reference, the matches of each order, and the n-grams of each
-/// order.
+/// Returns the length of the hypothesis, the length of the closest reference, the number of matches of each order, and
+/// the number of n-grams of each order.
 pub(super) fn counts(tokenizer: BleuTokenizer, hypothesis: &str, references: &[&str]) -> Vec<u64> {
     let hypothesis = tokenizer.tokenize(hypothesis);
     let references: Vec<Vec<String>> =

@@ -6,8 +6,8 @@ use super::ngrams::{matches, ngrams, split_like_python};
 const ORDER: usize = 6;
 const BETA: f64 = 2.0;
 
-/// Returns three counts for each order: n-grams of the hypothesis, of the reference, and matches. The reference with the
-/// best score counts.
+/// Returns three counts for each order: n-grams of the hypothesis, of the reference, and matches. Only the reference
+/// with the best score is counted.
 pub(super) fn counts(hypothesis: &str, references: &[&str]) -> Vec<u64> {
     let characters = |text: &str| split_like_python(text).flat_map(str::chars).collect::<Vec<char>>();
     let hypothesis = characters(hypothesis);

@@ -7,7 +7,7 @@ use bert_collectives::{Deadline, Lost, Operation, Timer, Topology, Traffic, Tran
 
 /// The transport of one thread of a group.
 ///
-/// A thread that drops it, also in a panic, is lost to the others.
+/// A thread that drops its transport, also in a panic, leaves the group.
 #[derive(Debug)]
 pub struct ThreadTransport {
     topology: Topology,

@@ -45,7 +45,8 @@ pub(crate) fn compression_of(head: &[u8]) -> Option<&'static str> {
     }
 }
 
-/// The bytes read from disk, and the trailing bytes ignored. Behind a lock because a reader may move between threads.
+/// The bytes read from disk, and the trailing bytes ignored. They are behind a lock, because a reader may move between
+/// threads.
 #[derive(Default)]
 struct ReadStats {
     hasher: blake3::Hasher,
@@ -323,8 +324,8 @@ fn damaged(
     }
 }
 
-/// Returns the error for a decoder that needs more memory than is allowed; the window is the text that it keeps, in
-/// bytes.
+/// Returns the error for a decoder that needs more memory than is allowed; `window` is the number of bytes of text that
+/// the decoder keeps.
 fn large_window(format: &str, window: Option<u64>) -> Error {
     let size = match window {
         Some(bytes) => format!("a window of {} MiB", bytes >> 20),
@@ -371,7 +372,7 @@ fn zstd_window(mut head: &[u8]) -> Option<u64> {
         head = rest.get(u32::from_le_bytes([*a, *b, *c, *d]) as usize..)?;
     }
     let &[0x28, 0xb5, 0x2f, 0xfd, descriptor, window, ..] = head else { return None };
-    // A single-segment frame has its content size there, and needs no more memory than that.
+    // A single-segment frame has its content size instead of the window, and needs no more memory than its content.
     (descriptor & 0x20 == 0).then(|| {
         let base = 1u64 << (10 + (window >> 3));
         base + base / 8 * u64::from(window & 7)

@@ -1,7 +1,7 @@
 //! Divides a large uncompressed file of text or JSON lines into ranges of whole documents.
 //!
-//! A range is read by one process and hashed there. Its digests begin and end at multiples of a block, its text at the
-//! next document after them.
+//! A range is read by one process and hashed there. Its digests begin and end at multiples of a block. Its text begins
+//! and ends at the first document after these offsets.
 
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
@@ -36,7 +36,7 @@ pub enum DocumentEnd {
 pub struct Cut {
     /// Offset in bytes, a multiple of the block, at which the digests of the next range begin.
     pub block: u64,
-    /// Offset in bytes of the first document after it.
+    /// Offset in bytes of the first document after `block`.
     pub text: u64,
 }
 

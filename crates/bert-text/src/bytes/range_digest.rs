@@ -1,7 +1,7 @@
 //! Digests of the ranges of a file, from which the BLAKE3 digest of the whole file is computed.
 //!
-//! BLAKE3 is a tree of chunks. A range that begins at a multiple of a power of two of chunks has chaining values of its
-//! own, so the ranges of a file can be read by different processes.
+//! BLAKE3 is a tree of chunks. A range that begins at a multiple of a power of two of chunks has separate chaining
+//! values, so the ranges of a file can be read by different processes.
 
 use std::ops::Range;
 
@@ -14,7 +14,8 @@ use serde::{Deserialize, Serialize};
 /// Minimum and maximum number of bytes for each chaining value; powers of two.
 const BLOCK: Range<u64> = 1 << 10..1 << 20;
 
-/// Returns the number of bytes for each chaining value, of which ranges of about `bytes` bytes are multiples.
+/// Returns the number of bytes for each chaining value. Ranges of about `bytes` bytes begin and end at multiples of
+/// this number.
 pub(crate) fn block_size(bytes: u64) -> u64 {
     1 << bytes.clamp(BLOCK.start, BLOCK.end).ilog2()
 }

@@ -10,7 +10,7 @@ pub(crate) enum Order {
 }
 
 impl Order {
-    /// Returns the order that the byte-order mark of a file tells, or `None` if the file is not UTF-16.
+    /// Returns the order that the byte-order mark of a file indicates, or `None` if the file is not UTF-16.
     pub(crate) fn detect(head: &[u8]) -> Option<Self> {
         match head {
             [0xff, 0xfe, 0, 0, ..] => None,
@@ -20,8 +20,8 @@ impl Order {
         }
     }
 
-    /// Returns the name of the encoding of a text whose first bytes are these, for `iconv`, or `None` if they are not UTF-16.
-    /// Without a byte-order mark, the first letters have a zero before or after them.
+    /// Returns the name that `iconv` gives to the encoding of a text with these first bytes, or `None` if the text is
+    /// not UTF-16. Without a byte-order mark, the first letters have a zero byte before or after them.
     pub(crate) fn encoding(head: &[u8]) -> Option<&'static str> {
         if Self::detect(head).is_some() {
             return Some("UTF-16");
@@ -82,7 +82,7 @@ impl<R: Read> Read for Utf16<R> {
                 if bytes.is_empty() {
                     return Ok(0);
                 }
-                // Half of a unit or of a pair at the end of the file.
+                // The file ends with half of a unit or of a pair.
                 self.text = io::Cursor::new("\u{fffd}".as_bytes().to_vec());
                 continue;
             }

@@ -1,8 +1,8 @@
 //! Reads Wikipedia dumps, and the output of WikiExtractor: one document per article.
 //!
-//! [`ArticleRows`] reads the XML of a dump (`xxwiki-...-pages-articles.xml`) in bounded memory and returns the
-//! wikitext of each article; redirects and pages of other namespaces are counted and left out. The threads that tokenize
-//! convert the wikitext. The XML parser is `quick-xml`; its panics become errors.
+//! [`ArticleRows`] reads the XML of a dump (`xxwiki-...-pages-articles.xml`) in bounded memory and returns the wikitext
+//! of each article; redirects and pages of other namespaces are counted and left out. The wikitext is converted later,
+//! on the threads of the tokenizer. The XML parser is `quick-xml`; its panics become errors.
 
 mod doc_tags;
 mod xml;
@@ -39,7 +39,7 @@ impl ArticleRows {
     }
 }
 
-/// Returns the error for a problem with a dump; damaged compressed data comes through the XML parser.
+/// Returns the error for a problem with a dump; the XML parser passes on the error of damaged compressed data.
 fn failed(file: &RowFile, error: Error) -> Error {
     match error.cause() {
         Some(quick_xml::Error::Io(cause)) => {

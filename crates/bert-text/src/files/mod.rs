@@ -41,7 +41,8 @@ pub fn reject_too_many(files: usize, bytes_of_names: u64) -> Result<u64> {
     }
 }
 
-/// Finds the files named by the inputs: each argument's files in bytewise order, arguments in the given order.
+/// Finds the files named by the inputs. The arguments keep their order; the files of each argument are in bytewise
+/// order.
 ///
 /// A folder stands for all files below it whose names do not begin with `.` or `_`; links are followed. An existing
 /// name is used literally, never as a pattern or a list; an argument that does not exist is read as a comma-separated
@@ -78,8 +79,8 @@ struct InputFiles {
 }
 
 impl InputFiles {
-    /// Finds the files. With the default `text_column`, skips the CSV and TSV files of a folder that do not have it,
-    /// unless all files of the folder are such tables.
+    /// Finds the files. With the default `text_column`, skips the CSV and TSV files of a folder that do not have this
+    /// column, unless all files of the folder are such tables.
     fn find(inputs: &[PathBuf], text_column: &str) -> Result<Self> {
         let mut all = Self::default();
         for walk in find(inputs)? {
@@ -116,9 +117,10 @@ pub fn files_to_read(inputs: &[PathBuf], text_column: &str) -> Result<Vec<PathBu
     Ok(InputFiles::find(inputs, text_column)?.to_read)
 }
 
-/// Returns a warning about skipped tables: the CSV and TSV files, by name, in an input folder that do not have the
-/// default text column. A table that is named directly or by a pattern is never skipped, nor is a folder of such tables
-/// only; both are rejected when they are read. With another `text_column` than the default, no table is skipped.
+/// Returns a warning about skipped tables: files in an input folder that have the name of a CSV or TSV table but not
+/// the default text column. A table that is named directly or by a pattern is never skipped, and neither are the tables
+/// of a folder that has only such tables; they are rejected when they are read. If `text_column` is not the default, no
+/// table is skipped.
 ///
 /// # Errors
 /// Fails as [`expand`] does, and when a table cannot be opened.
@@ -213,7 +215,7 @@ fn end_of_name(list: &str) -> usize {
     *ends.iter().rev().find(names_something).unwrap_or(&first)
 }
 
-/// Returns whether a folder has a name with a comma, which a pattern with a comma may mean.
+/// Returns whether a folder contains a name with a comma, which a pattern with a comma could match.
 fn has_name_with_comma(folder: &str) -> bool {
     let folder = if folder.is_empty() { "." } else { folder };
     let names = fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok);

@@ -75,7 +75,7 @@ impl LineCheck {
         Ok(check)
     }
 
-    /// Checks the first lines of a file, which are the whole file with `is_whole`.
+    /// Checks the first lines of a file; with `is_whole`, they are the whole file.
     ///
     /// # Errors
     /// Fails as for the lines of the whole file.

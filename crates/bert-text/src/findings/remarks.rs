@@ -39,7 +39,7 @@ pub enum Remark {
     Tabs,
     /// Lines or rows with entities.
     Entities,
-    /// Lines or rows with `\n` in letters.
+    /// Lines or rows with a backslash and the letter n instead of a line break.
     LiteralBreaks,
     /// Lines or rows with `<unk>`.
     UnknownWords,
@@ -83,11 +83,11 @@ pub enum Remark {
 pub(super) struct Occurrences {
     pub(super) files: u64,
     pub(super) count: u64,
-    /// Number of lines, rows or breaks of which these are a part; 0 if it does not matter.
+    /// Total number of lines, rows or breaks, of which `count` is a part; 0 if the remark does not state a percentage.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub(super) all: u64,
     pub(super) first: String,
-    /// Lines or rows of the first file.
+    /// Examples of lines or rows of the first file.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) examples: Vec<String>,
 }
@@ -224,12 +224,12 @@ impl Occurrences {
         }
     }
 
-    /// Returns the percentage of the count.
+    /// Returns the count as a percentage of the total.
     fn percent(&self) -> String {
         format!("{:.0} %", 100.0 * self.count as f64 / self.all.max(1) as f64)
     }
 
-    /// Returns the examples in words, with this text before them.
+    /// Returns the quoted examples, with `before` in front of the first and `between` between two of them.
     fn examples(&self, before: &str, between: &str) -> String {
         let quoted: Vec<String> =
             self.examples.iter().map(|line| format!("\"{}\"", line.escape_debug())).collect();

@@ -40,8 +40,8 @@ enum Sign {
     Rule,
 }
 
-/// All signs, their remarks, and the percentage of the texts of a file from which they are remarked on. Columns are
-/// looked for in lines only.
+/// All signs, their remarks, and the minimum percentage of the texts of a file for a remark. Columns are searched for
+/// in lines only.
 const SIGNS: [(Sign, Remark, u64); 12] = [
     (Sign::Tab, Remark::Tabs, 50),
     (Sign::Entity, Remark::Entities, 10),
@@ -126,7 +126,8 @@ pub struct Signs {
 }
 
 impl Signs {
-    /// Looks at a line without the white space around it, or at a row. Returns whether it may have zero-width spaces.
+    /// Counts the signs of a row, or of a line without the white space around it. Returns whether the text may have
+    /// zero-width spaces.
     pub(crate) fn look(&mut self, text: &str) -> bool {
         if text.is_empty() {
             return false;
@@ -244,7 +245,7 @@ fn has(sign: Sign, flags: u16, text: &str) -> bool {
     }
 }
 
-/// Returns whether a line has marks between fields: `+++$+++`, or bars. Text of India has bars for its full stops.
+/// Returns whether a line has marks between fields: `+++$+++`, or bars. In Indian scripts, bars are full stops.
 fn has_fields(text: &str, flags: u16) -> bool {
     let inside = text.trim_matches(['|', ' ']);
     text.contains("+++$+++") || flags & ASIAN == 0 && inside.contains('|')
@@ -253,7 +254,7 @@ fn has_fields(text: &str, flags: u16) -> bool {
 /// Minimum number of characters of a line of marks.
 const MIN_RULE: usize = 4;
 
-/// Returns whether a line is one mark, many times.
+/// Returns whether a line consists of one repeated mark.
 fn is_rule(text: &str) -> bool {
     let first = text.as_bytes()[0];
     RULE_MARKS.contains(&first) && text.bytes().all(|byte| byte == first)
@@ -289,7 +290,7 @@ fn begins_with_identifier(text: &str) -> bool {
     is_code || is_place(first) || begins_with_verse
 }
 
-/// Returns whether a text of one line begins with a number of its own, such as `12`, `12.` or `[12]`, before a sentence.
+/// Returns whether a text of one line begins with a separate number, such as `12`, `12.` or `[12]`, before a sentence.
 fn begins_with_number(text: &str) -> bool {
     let Some((word, rest)) = text.split_once([' ', '\t']) else { return false };
     let number = word.trim_start_matches(['(', '[']).trim_end_matches(['.', ':', ')', ']']);
@@ -310,7 +311,7 @@ fn is_unseparated(text: &str) -> bool {
     2 * letters > text.chars().count() && letters > MAX_WORD * words
 }
 
-/// Number of bytes of a long row for each sign from which it is not only mentioned.
+/// Maximum number of bytes per sign in a long row; a row with fewer signs only mentions them.
 const BYTES_PER_SIGN: usize = 100;
 
 /// Returns whether signs are frequent in a text: one in a line, more in a long row.

@@ -26,7 +26,7 @@ impl Words {
     }
 }
 
-/// Returns the hash of a word in two parts, without punctuation around it and in small letters.
+/// Returns the hash of a word in two parts, without punctuation around it and in lower-case letters.
 fn hash(first: &str, second: &str) -> u64 {
     let word = format!("{first}{second}").to_lowercase();
     twox_hash::XxHash3_64::oneshot(word.trim_matches(|c: char| !c.is_alphanumeric()).as_bytes())
@@ -47,7 +47,7 @@ pub(crate) struct Joiner {
     pub(crate) joined: u64,
 }
 
-/// Length in bytes from which a paragraph ends with its next sentence.
+/// Length in bytes from which a paragraph ends at the next end of a sentence.
 const LONG: usize = 16 << 10;
 /// Length in bytes at which a paragraph ends anywhere.
 const TOO_LONG: usize = 1 << 20;
@@ -58,8 +58,9 @@ impl Joiner {
         Self { breaks, words, ..Self::default() }
     }
 
-    /// Adds a line that is not blank; calls `on_paragraph` with the paragraph that ends before it. With `far`, something
-    /// else was between the lines, such as the end of a page, and only a sentence that continues joins them.
+    /// Adds a line that is not blank; calls `on_paragraph` with the paragraph that ends before it. With `far`,
+    /// something else was between the lines, such as the end of a page; they are then joined only if a sentence
+    /// continues.
     pub(crate) fn add(&mut self, line: &str, far: bool, on_paragraph: &mut impl FnMut(&str)) {
         self.words.add(line);
         let next = Line::new(line);

@@ -1,10 +1,10 @@
 //! Measures whether the lines of a text break inside sentences, and joins such lines.
 //!
-//! A line break lies inside a sentence if the line does not end a sentence and either a small letter follows, or the
-//! first word of the next line had no room in the line. Text in lines of a fixed width (Project Gutenberg, mail, text
-//! from PDF, notes in tables) has such breaks nearly everywhere; verse, lists, dialogue and code do not.
+//! A line break lies inside a sentence if the line does not end a sentence and either a lower-case letter follows, or
+//! the first word of the next line had no room in the line. Text in lines of a fixed width (Project Gutenberg, mail,
+//! text from PDF, notes in tables) has such breaks nearly everywhere; verse, lists, dialogue and code do not.
 //!
-//! Characters that end a sentence, in all scripts.
+//! Also lists the characters that end a sentence, in all scripts.
 
 use bert_tokenization::is_ideograph;
 use serde::{Deserialize, Serialize};
@@ -13,17 +13,17 @@ use serde::{Deserialize, Serialize};
 const MIN_WIDTH: usize = 30;
 /// Minimum median length of full lines that are prose whatever letters they begin with.
 const MIN_PROSE: usize = 60;
-/// Minimum median length for scripts without small letters, in which the width is the only evidence.
+/// Minimum median length for scripts without lower-case letters, in which the width is the only evidence.
 const MIN_WIDTH_WITHOUT_CASE: usize = 45;
 /// The same for text of ideographs.
 const MIN_WIDTH_OF_IDEOGRAPHS: usize = 20;
 /// The same for columns.
 const MIN_COLUMN_OF_IDEOGRAPHS: usize = 12;
-/// Number of breaks from which the lines of a file are judged.
+/// Minimum number of breaks for a decision about the lines of a file.
 const ENOUGH_BREAKS: usize = 8;
-/// Minimum mean length of lines that break before small letters anywhere.
+/// Minimum mean length of lines that break before lower-case letters at any width.
 const MIN_RAGGED: usize = 45;
-/// Number of characters of a first word that count: scripts without spaces break inside words.
+/// Maximum number of characters of a first word that count, because scripts without spaces break inside words.
 const MAX_FIRST_WORD: usize = 12;
 
 /// A line without the white space and the quotation marks around it, with its measures.
@@ -144,7 +144,7 @@ pub(crate) struct LineBreaks {
     open: usize,
     /// Number of breaks inside sentences for which the next word had no room.
     full: usize,
-    /// Number of breaks inside sentences before small letters, and the length of the lines before them.
+    /// Number of breaks inside sentences before lower-case letters, and the length of the lines before them.
     small: usize,
     small_length: usize,
     /// Number of breaks inside sentences before letters with case.
@@ -216,9 +216,9 @@ impl LineBreaks {
         self.open > 0 && self.fit()
     }
 
-    /// Returns whether most lines that do not end a sentence are full, or are long and continue in small letters.
+    /// Returns whether most lines that do not end a sentence are full, or are long and continue in lower-case letters.
     fn fit(&self) -> bool {
-        // A text without the end of any sentence has no sentences that lines could break.
+        // A text with hardly any ends of sentences has no sentences that lines could break.
         if 20 * self.ends < self.lines {
             return false;
         }
@@ -247,8 +247,8 @@ impl LineBreaks {
         line.is_open() && (next.begins_small() || self.is_full(line, next))
     }
 
-    /// Returns whether a paragraph continues after this line break. With `in_list`, it is an item of a list. A line such as
-    /// "3. Mai kam er" begins no item after a full line whose sentence is open.
+    /// Returns whether a paragraph continues after this line break. With `in_list`, the paragraph is an item of a list.
+    /// A line such as "3. Mai kam er" begins no item after a full line whose sentence is open.
     pub(super) fn continues(&self, line: Line<'_>, next: Line<'_>, in_list: bool) -> bool {
         let begins_item = next.is_item() && (in_list || !line.is_open() || !self.is_full(line, next));
         if begins_item || line.text.starts_with('#') || line.quotes != next.quotes {
@@ -259,9 +259,9 @@ impl LineBreaks {
     }
 }
 
-/// Returns whether a sentence ends inside a line: in scripts without full stops at their marks, else before a space. A
-/// full stop follows a word of four letters or more, because shorter ones may be abbreviations. In narrow columns few
-/// sentences end with a line.
+/// Returns whether a sentence ends inside a line: after `.`, `!` and `?` before a space only, after the marks of other
+/// scripts anywhere. A full stop follows a word of four letters or more, because shorter ones may be abbreviations. In
+/// narrow columns few sentences end with a line.
 fn ends_inside(line: &str) -> bool {
     let is_word_end = |at: usize| line[..at].chars().rev().take(4).filter(|c| c.is_alphabetic()).count() == 4;
     let ends_word = |rest: &str| rest.trim_start_matches(closes).starts_with(char::is_whitespace);
@@ -272,18 +272,18 @@ fn ends_inside(line: &str) -> bool {
     })
 }
 
-/// The end of a line, as the break after it is counted in a whole file.
+/// The properties of the end of a line that are needed to count the break after it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Edge {
     is_open: bool,
     bytes: usize,
 }
 
-/// Number of breaks from which a whole file is judged.
+/// Minimum number of breaks for a decision about a whole file.
 const MANY_BREAKS: u64 = 20;
 
-/// The breaks of a whole file that is read line by line, counted. Only breaks before small letters are known to lie
-/// inside sentences.
+/// Counts of the breaks of a whole file that is read line by line. Only breaks before lower-case letters are known to
+/// lie inside sentences.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct BrokenLines {

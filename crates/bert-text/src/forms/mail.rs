@@ -86,7 +86,7 @@ impl Converter for Mails {
             return;
         }
         self.after_blank = line.is_empty();
-        // Mailboxes mark a line of text that begins like a mail.
+        // In a mailbox, `>` marks a line of text that begins like a mail.
         let line = line.strip_prefix(b">").filter(|rest| rest.starts_with(b"From ")).unwrap_or(line);
         if self.bytes.len() + line.len() < MAX_MAIL {
             self.bytes.extend_from_slice(line);
@@ -118,8 +118,8 @@ fn has_date(line: &str) -> bool {
     line.split_whitespace().any(is_time) && line.split_whitespace().any(|word| are_digits(word, 4))
 }
 
-/// Names of the fields of a header, of which a mail has at least one if it has neither the address of its sender nor a
-/// date with a time.
+/// Names of header fields. A mail has at least one of them if it has neither the address of its sender nor a date with
+/// a time.
 const FIELDS: [&str; 4] = ["message-id", "received", "mime-version", "content-type"];
 
 /// Returns whether the first lines of a file are the header of a mail, in a mailbox or alone.

@@ -6,7 +6,7 @@ use super::mail::are_mails;
 use super::wrapped::Layout;
 use crate::reading::{LineBreaks as Setting, Reading};
 
-/// Minimum number of lines of a form that is known by all of its lines.
+/// Minimum number of lines of a form that is recognized by all of its lines.
 const ENOUGH: usize = 5;
 
 /// Returns the form of the file that begins with these complete lines, or `None` for lines of sentences or paragraphs.

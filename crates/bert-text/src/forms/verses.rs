@@ -57,7 +57,7 @@ pub(super) fn contains_separator(line: &str) -> bool {
     line.contains("<|") && SEPARATORS.iter().any(|separator| line.contains(separator))
 }
 
-/// Converter of such text.
+/// Converter of text with separators between documents.
 pub(super) struct Delimited;
 
 impl Converter for Delimited {

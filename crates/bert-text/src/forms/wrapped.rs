@@ -1,8 +1,8 @@
 //! Reads text whose lines break inside sentences: paragraphs in lines, and documents.
 //!
-//! Blank lines end paragraphs. If the blocks between them are long, each is a document; the paragraphs of a book are
-//! not, so a file of short blocks is one document. Page numbers, page headers and form feeds of text from PDF are left
-//! out, and a sentence continues across them.
+//! Blank lines end paragraphs. If the blocks between blank lines are long, each block is a document. The paragraphs of
+//! a book are short blocks, so a file of short blocks is one document. Page numbers, page headers and form feeds of
+//! text from PDF are left out, and a sentence continues across them.
 
 use std::collections::{HashMap, HashSet};
 
@@ -10,18 +10,18 @@ use super::joiner::{Joiner, Words};
 use super::line_breaks::{Line, LineBreaks};
 use super::text::{Converter, Text};
 
-/// Median number of lines from which a block between blank lines is a document; paragraphs are shorter.
+/// Minimum median number of lines of blocks that are documents; paragraphs are shorter.
 const LINES_OF_DOCUMENT: usize = 12;
-/// Number of times that a line recurs next to blank lines before it is the head of a page.
+/// Minimum number of times that a page header occurs between paragraphs or at a form feed.
 const MIN_HEADS: usize = 3;
-/// Maximum number of characters of the head of a page.
+/// Maximum number of characters of a page header.
 const MAX_HEAD: usize = 80;
 
 /// The layout of a file as its first lines show it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Layout {
     breaks: LineBreaks,
-    /// The lines themselves, whose words are known from the beginning.
+    /// The first lines, whose words are known before the conversion begins.
     words: Vec<String>,
     page_heads: HashSet<String>,
     blocks_are_documents: bool,
@@ -45,7 +45,7 @@ impl Layout {
     }
 }
 
-/// Returns a line with zeros for its digits, as page headers are compared.
+/// Returns a line with zeros for its digits; page headers are compared in this form.
 fn shape(line: &str) -> String {
     let line = line.trim_matches(|c: char| c.is_whitespace() || c == '\u{c}');
     line.chars().map(|c| if c.is_numeric() { '0' } else { c }).collect()
@@ -64,19 +64,20 @@ fn is_page_number(line: &str) -> bool {
     (is_number(number.trim()) || is_roman(number.trim())) && is_number(all.trim())
 }
 
-/// Returns the shape of a line that may belong to the page: all numbers of pages have one.
+/// Returns the shape of a line that may belong to the page; all page numbers have the same shape.
 fn page_shape(line: &str) -> String {
     if is_page_number(line) { "0".to_owned() } else { shape(line) }
 }
 
-/// Returns the shapes of the lines that recur between paragraphs or at form feeds, and interrupt sentences there or are at
-/// the form feed. Headings of chapters and years of a chronicle interrupt no sentence.
+/// Returns the shapes of the lines that recur between paragraphs or at form feeds. At least a quarter of the
+/// occurrences of such a line interrupt a sentence or are at a form feed. Headings of chapters and years of a chronicle
+/// interrupt no sentence.
 fn page_heads(lines: &[&str], breaks: &LineBreaks) -> HashSet<String> {
     let is_border =
         |line: Option<&&str>| line.is_none_or(|line| line.trim().is_empty() || line.starts_with('\u{c}'));
     let before = |at: usize| at.checked_sub(1).and_then(|at| lines.get(at));
     let is_text = |line: &&&str| !line.trim().is_empty() && !is_page_number(line);
-    // Number of times that a line occurs, and that it interrupts a sentence or is at a form feed.
+    // Number of times that a line occurs, and number of times that it interrupts a sentence or is at a form feed.
     let mut counts: HashMap<String, [usize; 2]> = HashMap::new();
     let mut last = None;
     for (at, &line) in lines.iter().enumerate() {

@@ -47,7 +47,7 @@ pub(crate) fn read_row(json: &str, path: &Path, line: u64, column: &str) -> Resu
     if let Err(error) = found {
         let repaired = repaired(json);
         half_pair = repaired.half_pair;
-        // If the repaired row fails too, report the first error: its column is right.
+        // If the repaired row fails too, report the first error, because its column is a column of the original row.
         found = match find(&repaired.json, column) {
             Ok(found) => Ok(found),
             Err(_) => Err(error),

@@ -1,8 +1,8 @@
 //! Checks the pages of a column chunk before the `parquet` crate decodes them, and rejects pages that would take too
 //! much memory.
 //!
-//! The header of a page gives its decompressed size. The crate's decoders of Snappy, zstd and LZ4 blocks stop there;
-//! the decoders of gzip, Brotli and LZ4 frames return any number of bytes. So pages of these codecs are first
+//! The header of a page gives its decompressed size. The crate's decoders of Snappy, zstd and LZ4 blocks stop at this
+//! size; the decoders of gzip, Brotli and LZ4 frames return any number of bytes. So pages of these codecs are first
 //! decompressed here, discarding the output, until they exceed the size in their header.
 
 use std::fs::File;
@@ -16,7 +16,7 @@ use crate::parquet::thrift::Compact;
 
 type Result<T> = std::result::Result<T, ParquetError>;
 
-/// Maximum decompressed size of a page: four of the longest rows. Writers use pages of 1 MiB, some of 100 MB.
+/// Maximum decompressed size of a page: four rows of the maximum length. Writers use pages of 1 MiB, some of 100 MB.
 const MAX_PAGE_BYTES: u64 = 256 << 20;
 /// Maximum size of a page header: some numbers and two values.
 const MAX_HEADER_BYTES: u64 = 1 << 20;

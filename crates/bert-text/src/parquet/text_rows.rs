@@ -139,7 +139,8 @@ fn text(column: &dyn Array, row: usize) -> Result<Option<String>, FromUtf8Error>
     }))
 }
 
-/// Returns the names of the classes that the numbers of a column mean, in their order. Empty if the file does not state them.
+/// Returns the names of the classes for which the numbers of a column stand, in the order of the numbers. The list is
+/// empty if the file does not state the names.
 ///
 /// # Errors
 /// Fails when the file cannot be read, or when it is not a Parquet file, is damaged or uses features that this program

@@ -48,7 +48,7 @@ impl<R: Read> Compact<R> {
         self.limit - self.left
     }
 
-    /// Calls `each` with every field of a struct; it must read or skip the field's value.
+    /// Calls `each` with every field of a struct; `each` must read or skip the field's value.
     pub(crate) fn fields(
         &mut self,
         mut each: impl FnMut(&mut Self, Field) -> io::Result<()>,
@@ -193,7 +193,7 @@ impl<R: Read> Compact<R> {
     /// Skips `length` groups of values of these types.
     fn skip_values(&mut self, kinds: &[u8], length: u64, depth: usize) -> io::Result<()> {
         self.bounded(length)?;
-        // The `parquet` crate would read them without consuming a byte.
+        // The `parquet` crate would read booleans without consuming a byte.
         if length > 0 && kinds.iter().any(|kind| matches!(*kind, TRUE | FALSE)) {
             return Err(wrong("a list of truth values".to_owned()));
         }

@@ -147,8 +147,8 @@ const FIRST_LINES: &[(&str, &str, &str)] = &[
     ("!<arch>", "an archive of ar", UNPACK),
 ];
 
-/// Rejects a file with the signature of a known non-text format; `head` contains the first [`HEAD`](crate::bytes::decompress::HEAD) bytes, after
-/// decompression by `compression`.
+/// Rejects a file with the signature of a known non-text format. `head` contains the first
+/// [`HEAD`](crate::bytes::decompress::HEAD) bytes, after decompression by `compression`.
 ///
 /// # Errors
 /// Fails when a file begins with the signature of a format that is not text.

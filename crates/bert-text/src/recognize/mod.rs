@@ -82,7 +82,7 @@ impl<'a> Head<'a> {
     }
 }
 
-/// Name ends of comma-separated and tab-separated tables.
+/// File name endings of comma-separated and tab-separated tables.
 const CSV_NAMES: [&str; 1] = [".csv"];
 const TSV_NAMES: [&str; 2] = [".tsv", ".tab"];
 
@@ -196,8 +196,8 @@ pub(super) fn is_json_lines(head: &Head<'_>) -> bool {
     !matches!(serde_json::from_str::<IgnoredAny>(&first.json), Err(error) if error.is_eof())
 }
 
-/// Returns the separator of a table with the name of a CSV file: a candidate that gives all rows the same number of
-/// values, else any candidate; the most frequent one of the first line.
+/// Returns the separator of a table with the name of a CSV file: the candidate that is most frequent in the first line.
+/// Candidates that give all rows the same number of values take precedence over others.
 pub(super) fn separator_of_csv(head: &Head<'_>) -> u8 {
     const CANDIDATES: &[u8] = b",;\t|";
     let divides = |byte: &u8| head.text.lines().next().unwrap_or_default().as_bytes().contains(byte);
@@ -214,8 +214,9 @@ fn most_frequent(head: &Head<'_>, bytes: &[u8]) -> u8 {
     found.copied().filter(|&byte| count(byte) > 0).unwrap_or(bytes[0])
 }
 
-/// Returns the separator of a file that is clearly a table even without the name of one: nine of ten lines have as many
-/// tabs as the first, apart from blank lines and comments at the beginning; or the first line contains column names, and each row has the same number of values.
+/// Returns the separator of a file that is clearly a table even without the name of one. Either nine of ten lines have
+/// as many tabs as the first, apart from blank lines and comments at the beginning; or the first line contains column
+/// names, and each row has the same number of values.
 fn separator(head: &Head<'_>) -> Option<u8> {
     let lines: Vec<&str> = head.lines().collect();
     let rows = lines.iter().skip_while(|line| line.starts_with('#') && !line.contains('\t'));

@@ -39,7 +39,7 @@ pub fn find_column<S: AsRef<str>>(first_row: &[S], column: &str) -> ColumnLookup
     match column.parse::<usize>() {
         Ok(number) if (1..=first_row.len()).contains(&number) => {
             let index = number - 1;
-            // A name of one word is the name of the column, even if the column is given by its number.
+            // A field of one word is the name of the column, even if the column is given by its number.
             let first_row_is_header = are_column_names(first_row) && !first_row[index].as_ref().contains(' ');
             ColumnLookup::Found(ColumnPlace { index, first_row_is_header })
         }

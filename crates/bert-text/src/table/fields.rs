@@ -68,7 +68,7 @@ pub(super) struct TableStart {
 }
 
 impl TableStart {
-    /// Finds out from the first bytes of a table how it is written.
+    /// Detects the comments, line ends and quoting of a table from its first bytes.
     pub(super) fn detect(head: &[u8], separator: u8) -> Self {
         let text = head.strip_prefix(b"\xef\xbb\xbf").unwrap_or(head);
         let comments = leading_comments(text, separator);
@@ -113,9 +113,9 @@ fn leading_comments(head: &[u8], separator: u8) -> Comments {
 }
 
 impl FieldParser {
-    /// Returns how the fields of a table are quoted whose head this parser has read: always in CSV; in TSV if the head
-    /// begins with a quote or has quoted fields of several lines, as pandas and Python's `csv` write them, and no quote
-    /// in it is unexplained.
+    /// Returns the quoting of the table whose head this parser has read. In CSV, fields may always be quoted. In TSV,
+    /// fields may be quoted if the head begins with a quote or has quoted fields of several lines, as pandas and
+    /// Python's `csv` write them, and if every quote in the head is explained.
     fn table_quoting(&self, head: &[u8]) -> Quoting {
         let is_sound = self.open_quote.is_none() && (self.stray_quote.is_none() || self.escaped > 0);
         let shows_quotes = head.starts_with(b"\"") || self.long_fields > 0;

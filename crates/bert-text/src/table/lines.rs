@@ -36,7 +36,7 @@ impl<R: BufRead> LineReader<R> {
     ///
     /// # Errors
     /// Fails when the text cannot be read, when it is in UTF-16, or when a line is too long or not UTF-8; errors in a
-    /// line name it.
+    /// line name the line.
     pub fn next_line(&mut self) -> Result<Option<(u64, &str)>> {
         self.line += 1;
         self.bytes.clear();

@@ -159,7 +159,8 @@ impl InputReader {
         InputEntry { path: String::new(), bytes: 0, format, lines, dump, blake3: String::new() }
     }
 
-    /// Returns the number of bytes of the file behind the blocks so far; for Parquet, in proportion to the rows.
+    /// Returns the number of bytes of the file that were read for the blocks so far; for Parquet, in proportion to the
+    /// rows.
     pub fn bytes_read(&self) -> u64 {
         match self {
             Self::Lines(reader) => reader.bytes_read(),

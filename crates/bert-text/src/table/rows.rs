@@ -145,12 +145,12 @@ impl TableReader {
         }))
     }
 
-    /// Selects the columns to read from a Parquet file, and says whether the first row of separated values is a header,
-    /// which is not read again.
+    /// Selects the columns to read from a Parquet file. `first_row_is_header` tells whether the first row of separated
+    /// values is a header, which is not read again.
     ///
     /// # Errors
-    /// Fails when a Parquet file cannot be read, or when a column of it has values other than text, numbers and truth
-    /// values.
+    /// Fails when a Parquet file cannot be read, or when one of its columns has values other than text, numbers and
+    /// truth values.
     pub fn select(&mut self, columns: &[usize], first_row_is_header: bool) -> Result<()> {
         if first_row_is_header {
             self.first = None;

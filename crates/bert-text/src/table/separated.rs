@@ -35,7 +35,7 @@ impl SeparatedRows {
     /// Reads the first row and finds the text column, by its name or its number from 1.
     ///
     /// # Errors
-    /// Fails when the file cannot be read, when the first row is faulty, or when the column is missing or there twice.
+    /// Fails when the file cannot be read, when the first row is faulty, or when the column is missing or occurs twice.
     pub(super) fn open(file: &mut RowFile, separator: u8, column: &str) -> Result<Self> {
         let TableStart { parser, skipped } = TableStart::detect(&file.source.head, separator);
         let mut text = file.source.take_text();

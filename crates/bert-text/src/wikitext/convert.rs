@@ -36,7 +36,7 @@ enum Kind {
 #[derive(Debug)]
 struct Frame {
     kind: Kind,
-    /// Offset in the source behind the opening characters.
+    /// Offset in the source after the opening characters.
     source: usize,
     /// Length of the output before the construct.
     output: usize,

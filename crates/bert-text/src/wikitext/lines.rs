@@ -2,8 +2,8 @@
 
 use crate::forms::line_breaks::ends_sentence;
 
-/// Returns the lines of text: paragraphs, and the list items that are sentences. Headings, rules and lines without
-/// letters are removed, and sections without a paragraph: they list books, links or names.
+/// Returns the lines of text: paragraphs, and the list items that are sentences. Headings, rules, lines without letters
+/// and sections without a paragraph are removed. Such sections list books, links or names.
 pub(super) fn tidy_lines(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     // Start of the section in `out`, and whether it has a paragraph.
@@ -42,8 +42,8 @@ fn is_heading(line: &str) -> bool {
     line.len() > 2 && line.starts_with('=') && line.ends_with('=')
 }
 
-/// Appends a line with single spaces, without empty brackets and without spaces before punctuation: the places of
-/// references and templates.
+/// Appends a line with single spaces, without empty brackets and without spaces before punctuation: references and
+/// templates were there.
 fn append_tidy(line: &str, out: &mut String) {
     let start = out.len();
     // Positions in `out` of brackets that have had no letter since.
@@ -72,11 +72,11 @@ fn append_tidy(line: &str, out: &mut String) {
                 }
             }
             ',' | '.' | ';' => {
-                // Not before `.22 calibre`.
+                // The space before `.22 calibre` stays.
                 if characters.peek().is_none_or(|next| next.is_whitespace() || *next == ')') {
                     trim_blanks(out, start);
                 }
-                // `(; born 1950)` begins with the place of a template.
+                // `(; born 1950)` begins with a removed template.
                 let is_first = c != '.' && out[start..].ends_with(['(', '（']);
                 // Two commas enclose a removed part.
                 let is_second = c == ',' && out.ends_with(',');

@@ -2,7 +2,7 @@
 //!
 //! `convert` reads the source once, in linear time. The parsers of wikitext that exist for Rust build a tree, take
 //! seconds for a page with unclosed templates or references, and name no SPDX licence, so this one is our own. It needs
-//! no pages of templates: their calls are removed, except a few that are words of a sentence (`templates`).
+//! no pages of templates: calls of templates are removed, except a few that are words of a sentence (`templates`).
 
 mod convert;
 mod lines;

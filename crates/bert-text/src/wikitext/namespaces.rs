@@ -1,7 +1,7 @@
 //! The namespaces of a wiki, which decide whether a link is text.
 
-/// Names of the namespaces of files and categories in large Wikipedias, which a dump of another language may use too,
-/// in lower case.
+/// Names, in lower case, of the namespaces of files and categories in large Wikipedias. A dump of another language may
+/// use these names too.
 const HIDDEN: &[&str] = &[
     "file",
     "image",

@@ -1,8 +1,8 @@
 //! The text of templates that are part of a sentence.
 //!
-//! A dump of articles has the calls of templates, not their text. Most of them stand outside of sentences: boxes, notes,
-//! maintenance. [`shown`] knows some that many Wikipedias share and that would leave a hole in a sentence; all others
-//! have no text.
+//! A dump of articles contains the calls of templates, not their text. Most calls are outside of sentences: boxes,
+//! notes, maintenance. [`shown`] knows some that many Wikipedias share and without which a sentence would be
+//! incomplete; all others have no text.
 
 use std::borrow::Cow;
 
@@ -135,7 +135,7 @@ fn date(positional: &[&str]) -> String {
     }
 }
 
-/// Returns a measure in its own unit: `{{convert|5|km|mi}}` is "5 km".
+/// Returns a measure in its original unit: `{{convert|5|km|mi}}` is "5 km".
 fn convert(positional: &[&str]) -> String {
     match positional {
         [from, word @ ("to" | "-" | "–" | "and" | "or" | "x" | "×" | "by"), to, unit, ..] => {

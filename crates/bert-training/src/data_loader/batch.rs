@@ -1,5 +1,5 @@
-//! Collects rows into one batch on the host, padded to one length, and converts it to tensors, as a whole or split into
-//! micro-batches.
+//! Collects rows into one batch on the host, padded to one length. Converts the batch, or its micro-batches, to
+//! tensors.
 
 use bert_data::Row;
 use bert_inference::PaddedBatch;

@@ -4,7 +4,7 @@
 //!
 //! ```text
 //! epoch after epoch
-//! the row groups of documents in the order of a permutation keyed by (seed, epoch), a few of them a block
+//! the row groups of documents in the order of a permutation keyed by (seed, epoch), divided into blocks of a few
 //! block after block, each with the instances of its documents: pairs keyed by (seed, epoch, document)
 //! within each block, the instances in the order of a permutation keyed by (seed, epoch, block)
 //! each masked when it is used, keyed by (seed, epoch, document, number in the document)
@@ -13,9 +13,10 @@
 //! Every epoch is therefore one pass over the text with new pairs and masks, generated as the data builder does for a
 //! bucket. The documents are stored in random order, so any row groups are a random sample of the text.
 //!
-//! The number of instances in a block is known only after its pairs are generated. A [`LoaderPosition`] gives a position
-//! where counting may start; without one it starts at sample 0. Memory holds the documents and the pairs of one block
-//! (about 160,000 instances of 128 tokens), whatever the size of the data, and nothing is read before it is needed.
+//! The number of instances in a block is known only after its pairs are generated. A [`LoaderPosition`] gives a
+//! position where counting may start; without one it starts at sample 0. Memory holds the documents and the pairs of
+//! one block (about 160,000 instances of 128 tokens), whatever the size of the data, and nothing is read before it is
+//! needed.
 
 use std::path::PathBuf;
 
@@ -142,7 +143,7 @@ impl DocumentSamples {
                     position =
                         LoaderPosition { block: position.block + 1, first_sample: block.end(), ..position };
                 }
-                // Without this check, an epoch without instances would loop forever.
+                // Without this check, the loop would not end in an epoch without instances.
                 None if epoch_began_at == Some(position.first_sample) => {
                     return Err(no_instances().at(&self.folder));
                 }

@@ -1,9 +1,9 @@
 //! Groups rows of similar length into batches, to reduce padding.
 //!
-//! The rows of a shard arrive in the random order of an epoch. They leave in a different order, in which each batch of
-//! the run has rows of one length bucket; the remaining rows of the buckets fill the batches at the shard's boundaries.
-//! The order is still a pure function of (seed, epoch, shard, batch size). The caller chooses the number of buckets;
-//! padding is 8 % at 128 tokens and 21 to 50 % at 512.
+//! The rows of a shard arrive in the random order of an epoch. This module reorders them so that all rows of a batch
+//! belong to one length bucket. The remaining rows of the buckets fill the batches at the shard's boundaries. The order
+//! is still a pure function of (seed, epoch, shard, batch size). The caller chooses the number of buckets; padding is 8
+//! % at 128 tokens and 21 to 50 % at 512.
 
 use bert_random::{Random, Stream};
 

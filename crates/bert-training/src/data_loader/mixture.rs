@@ -1,10 +1,10 @@
 //! [`Mixture`]: assigns the samples of a run to several data sets by weight.
 //!
-//! With share `s`, the first data set has `floor(n s + o)` of the first `n` samples, where the offset `o` in `[0, 1)` is
-//! drawn from the seed. The second data set has the same share of the remaining samples that its weight has of the
-//! remaining weights, and so on. So any `n` consecutive samples have the shares of the mixture up to one sample for each
-//! data set, and the number of a sample alone determines its data set and its number there. Samplers that draw in each
-//! worker change the mixture with the number of workers.
+//! With share `s`, the first data set has `floor(n s + o)` of the first `n` samples, where the offset `o` in `[0, 1)`
+//! is drawn from the seed. The share of the second data set in the remaining samples equals the share of its weight in
+//! the remaining weights, and so on. Therefore, any `n` consecutive samples have the shares of the mixture up to one
+//! sample for each data set, and the number of a sample alone determines its data set and its number there. If each
+//! worker drew its own samples, the mixture would depend on the number of workers.
 
 use bert_random::{Domain, Stream};
 
@@ -23,7 +23,7 @@ pub(super) struct Place {
 /// The assignment of samples to data sets.
 #[derive(Clone, Debug)]
 pub(super) struct Mixture {
-    /// For each data set but the last: its share of the samples that the data sets before it leave, and the offset, in
+    /// For each data set but the last: its share of the samples that no earlier data set takes, and its offset, both in
     /// units of 1 / [`ONE`].
     shares: Vec<(u64, u64)>,
 }
@@ -35,7 +35,7 @@ impl Mixture {
         let share = |set: usize| {
             let share = weights[set] / weights[set..].iter().sum::<f64>();
             let mut random = Stream::new(seed, Domain::LoaderMixture, &[set as u64]);
-            // Below one, so that a sample adds at most one to a count.
+            // The share is below one, so that a sample adds at most one to a count.
             (((share * ONE as f64) as u64).min(ONE as u64 - 1), random.next_u64() >> 32)
         };
         Self { shares: (0..last).map(share).collect() }

@@ -12,8 +12,8 @@
 //! Evaluation reads the instances in stored order instead ([`bert_data::StoredRows`]). Their pairs and masks depend on
 //! the data set's own seed and are the same for every run.
 //!
-//! [`DataLoader::mixed`] reads several data sets by their shares (`mixture`): the number of a sample determines its data
-//! set and its number there.
+//! [`DataLoader::mixed`] reads several data sets by their shares (`mixture`): the number of a sample determines its
+//! data set and its number there.
 //!
 //! [`DataLoader::with_length_buckets`] reorders the rows of a shard or a block, also by a keyed permutation: each batch
 //! has rows of similar length and is padded no further than needed.
@@ -79,7 +79,7 @@ struct LoadedSet {
 
 /// Returns the tokenizer that a data set was made with.
 pub fn data_tokenizer(data: &DataSet) -> ModelTokenizer {
-    // In the corpus a special token is plain text. A text for the model has masks.
+    // In the corpus, the text `[MASK]` is plain text. In a text for the model, it is a special token.
     let settings =
         TokenizerSettings { split_special_tokens: false, ..data.manifest().config.tokenizer_settings() };
     ModelTokenizer::new(data.vocabulary().clone(), settings, data.folder().to_path_buf())
@@ -147,7 +147,7 @@ impl DataLoader {
 
     /// Groups sequences of similar length into batches: the lengths are divided into `buckets` equal ranges, and a
     /// batch is padded to the end of its longest sequence's range. 1 changes nothing. `batch_size` is the run's batch
-    /// size: samples are ordered for batches that begin at its multiples.
+    /// size: the order of the samples assumes batches that begin at multiples of this size.
     #[must_use]
     pub fn with_length_buckets(mut self, buckets: usize, batch_size: usize) -> Self {
         let batch_size = batch_size.max(1);
@@ -161,7 +161,7 @@ impl DataLoader {
 
     /// Starts at a position that [`DataLoader::position`] returned for the same folder, seed and buckets. This does not
     /// change any batch: it only saves counting the samples before the position. Set the buckets first. A loader of
-    /// several data sets counts.
+    /// several data sets ignores the position.
     #[must_use]
     pub fn starting_at(mut self, position: Option<LoaderPosition>) -> Self {
         if let [LoadedSet { samples: Samples::Documents(samples), .. }] = &mut self.sets[..] {
@@ -209,7 +209,8 @@ impl DataLoader {
         let mut differences = Vec::new();
         let size = self.manifest().vocabulary.size;
         let length = self.seq_length;
-        // An embedding table may be larger than the vocabulary (for example padded to a multiple of 8), never smaller.
+        // An embedding table may be larger than the vocabulary (for example padded to a multiple of 8), but never
+        // smaller.
         if model.vocab_size < size {
             differences.push(format!(
                 "the model has embeddings of {} tokens, but the vocabulary has {size}",
@@ -284,8 +285,8 @@ impl DataLoader {
         self.buckets
     }
 
-    /// Returns the instances `start..end` of the (first) folder in stored order, for evaluation: pairs and masks do not depend
-    /// on the loader's seed.
+    /// Returns the instances `start..end` of the (first) folder in stored order, for evaluation: pairs and masks do not
+    /// depend on the loader's seed.
     ///
     /// # Errors
     /// Fails as [`DataLoader::batch`] does.
@@ -347,7 +348,7 @@ fn check_mixes(first: &DataSet, other: &DataSet) -> Result<(), Error> {
     if differences.is_empty() { Ok(()) } else { Err(mismatch(differences)) }
 }
 
-/// Rejects a data set whose shards are the ones of a data set before it: a run would read every sample twice.
+/// Rejects a data set that has the same shards as an earlier one, because a run would read every sample twice.
 fn check_is_new(before: &[(DataSet, f64)], data: &DataSet) -> Result<(), Error> {
     let digest = data.manifest().shards_digest();
     let Some((same, _)) = before.iter().find(|(other, _)| other.manifest().shards_digest() == digest) else {

@@ -20,8 +20,8 @@ use bert_random::{Domain, Random, Stream};
 use crate::data_loader::length_buckets::LengthBuckets;
 use crate::error::Error;
 
-/// Maximum number of tokens in a block, padding included, unless one row group has more: 128 Ki rows of 128 take about
-/// 100 MB.
+/// Maximum number of tokens in a block, padding included, unless one row group has more. 128 Ki rows of 128 tokens take
+/// about 100 MB.
 pub(crate) const BLOCK_TOKENS: u64 = 1 << 24;
 
 /// The rows of a data folder, in an order that depends on a seed.
@@ -226,7 +226,8 @@ impl ShardOrder {
     /// # Panics
     /// Panics if there are no shards.
     pub fn find(&self, position: u64) -> (usize, u64) {
-        // A shard without rows starts where the next one does; this takes the last of them.
+        // A shard without rows starts at the position of the next shard; this expression takes the last shard at the
+        // position.
         let at = self.starts.partition_point(|&start| start <= position) - 1;
         (self.shards[at], position - self.starts[at])
     }

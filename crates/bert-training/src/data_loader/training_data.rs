@@ -33,7 +33,7 @@ impl TrainingData {
     /// Parses the values of `--data`. A single folder needs no weight.
     ///
     /// # Errors
-    /// Returns a sentence that names the value without a weight, or with one that is not positive.
+    /// Returns a sentence that names the value whose weight is missing or not positive.
     pub fn parse(values: Vec<PathBuf>) -> Result<Self, String> {
         if let [folder] = &values[..] {
             return Ok(folder.clone().into());

@@ -1,5 +1,5 @@
-//! Measures how much of pre-training an encoder forgets in a fine-tuning: the masked-LM loss on held-out text of the
-//! changed encoder with the pre-training heads of the checkpoint that it started from.
+//! Measures how much an encoder forgets of its pre-training during fine-tuning. The measure is the masked-LM loss on
+//! held-out text, computed with the changed encoder and the pre-training heads of the original checkpoint.
 //!
 //! The projection onto the vocabulary is tied to the word embeddings, so it changes with the encoder.
 
@@ -37,8 +37,8 @@ impl ForgettingTest {
     /// Opens the heads of a model folder and a data folder of `make-pretrain-data`.
     ///
     /// # Errors
-    /// Fails when the checkpoint has no masked-LM head, when the data does not fit it (such as data made with a
-    /// different vocabulary), or when a file cannot be read.
+    /// Fails when the checkpoint has no masked-LM head, when the data does not fit the checkpoint, for example because
+    /// it was made with a different vocabulary, or when a file cannot be read.
     pub fn open(checkpoint: &Path, config: &BertConfig, data: &Path, device: &Device) -> Result<Self, Error> {
         let text = DataLoader::open(data, 0)?;
         text.check_fits(config, ModelFiles::find(checkpoint)?.tokenizer.as_ref())?;

@@ -2,9 +2,9 @@
 //! prediction.
 //!
 //! Ports `metric_fn` of `run_pretraining.py`. Each figure is a sum over all evaluated instances, accumulated in f64 in
-//! their order, and divided once by the number of targets. Unlike the reference, it evaluates every instance exactly
-//! once. Data without masks, or with documents instead of instances, gets the pairs and masks of epoch 0 under the
-//! data's own seed, which are the same in every run.
+//! their order, and divided once by the number of targets. Unlike the reference, this module evaluates every instance
+//! exactly once. Data without masks, or with documents instead of instances, gets the pairs and masks of epoch 0 under
+//! the data's own seed, which are the same in every run.
 
 pub(crate) mod forgetting;
 pub(crate) mod ngram_baselines;
@@ -38,8 +38,8 @@ pub struct Evaluation {
     /// Characters of the masked tokens, as [`bert_data::Vocabulary::characters`] counts them.
     pub masked_characters: u64,
     /// Negative log-likelihood of the masked tokens divided by their characters, in nats. Losses per token cannot be
-    /// compared across vocabularies, because one splits the same text into more tokens than the other. This figure can,
-    /// if the text and the fraction of masked tokens are the same and `[UNK]` is rare.
+    /// compared across vocabularies, because one vocabulary splits the same text into more tokens than another. This
+    /// figure can be compared if the text and the fraction of masked tokens are the same and `[UNK]` is rare.
     #[serde(deserialize_with = "nan_if_null")]
     pub masked_lm_nats_per_character: f64,
     /// Fraction of masked tokens that the model ranks first.
@@ -54,7 +54,8 @@ pub struct Evaluation {
     /// Fraction of instances whose second segment is random (label 1).
     #[serde(deserialize_with = "nan_if_null")]
     pub random_next: f64,
-    /// The evaluations of the parts of a mixture, of which the figures above are the weighted means; empty for one data set.
+    /// The evaluations of the parts of a mixture, of which the figures above are the weighted means; empty for one data
+    /// set.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub parts: Vec<PartEvaluation>,
 }
@@ -83,8 +84,8 @@ pub struct EvaluationRecord {
 }
 
 impl Evaluation {
-    /// Returns the mean of evaluations by their shares, with the evaluations as its parts; a single one is returned as it is, and
-    /// `None` without any. Numbers of instances, predictions and characters are sums.
+    /// Returns the mean of evaluations by their shares, with the evaluations as its parts. Returns a single evaluation
+    /// unchanged, and `None` if there is none. Numbers of instances, predictions and characters are sums.
     pub fn mean_of(mut parts: Vec<PartEvaluation>) -> Option<Self> {
         if parts.len() < 2 {
             return parts.pop().map(|part| part.evaluation);
@@ -144,8 +145,8 @@ pub(crate) struct EvaluationBatches {
     pub(crate) limit: Option<u64>,
 }
 
-/// Evaluates like [`evaluate`], with all ranks of a group: batch i is evaluated by rank i modulo their number. The sums
-/// of all batches are added in their order.
+/// Evaluates like [`evaluate`], with all ranks of a group: rank `i % ranks` evaluates batch `i`. The sums of all
+/// batches are added in their order.
 ///
 /// # Errors
 /// Fails when a rank has an error or is lost, or when a stop is requested before the last batch.

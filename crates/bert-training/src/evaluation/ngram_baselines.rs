@@ -2,7 +2,7 @@
 //!
 //! Both count the training text of a run and are scored by loss and accuracy on held-out masked tokens:
 //!
-//! - `unigram` ignores the context. A model whose loss is not below it does not use its attention yet.
+//! - `unigram` ignores the context. A model whose loss is not below this baseline does not use its attention yet.
 //! - `bigram` looks up the previous and the next token in a table of pairs. A model whose loss is between the two
 //!   baselines uses the context, but gets less from it than these two tokens provide.
 
@@ -72,14 +72,14 @@ struct MaskedToken {
     target: u32,
 }
 
-/// Scores both baselines: counts the text of the data sets of `train` with their weights and predicts the masked tokens of the first `instances` instances
-/// of `held_out`, or of all instances, as an evaluation does.
+/// Scores both baselines: counts the text of the data sets of `train` with their weights and predicts the masked tokens
+/// of the first `instances` instances of `held_out`, or of all instances, as an evaluation does.
 ///
 /// Time is bounded: at most about 67 million tokens of the text are counted, as for the initialization `bigram`, and at
-/// most 262,144 masked tokens predicted.
+/// most 262,144 masked tokens are predicted.
 ///
 /// # Errors
-/// Fails when a shard cannot be read, or when the two have different vocabularies.
+/// Fails when a shard cannot be read, or when the training data and the held-out data have different vocabularies.
 pub fn baselines(
     train: &[(DataSet, f64)],
     held_out: &mut DataLoader,
@@ -132,7 +132,7 @@ fn mean(loss: f64, hits: u64, predictions: usize) -> Baseline {
 
 /// Unigram predictor: a token's share of the training text, whatever the context.
 struct Unigram {
-    /// Probability of each token of the vocabulary, with add-one smoothing: no token is impossible.
+    /// Probability of each token of the vocabulary, with add-one smoothing, so that no probability is zero.
     shares: Vec<f64>,
     most_frequent: u32,
 }
@@ -153,7 +153,7 @@ impl Unigram {
     }
 }
 
-/// A token and its weight, q(t) before the division.
+/// A token and its weight: q(t) before normalization.
 #[derive(Clone, Copy)]
 struct Candidate {
     weight: f64,
@@ -161,7 +161,7 @@ struct Candidate {
 }
 
 impl Candidate {
-    /// Returns the heavier one; ties go to the lower id.
+    /// Returns the candidate with the greater weight; ties go to the lower id.
     fn or(self, other: Self) -> Self {
         let other_wins =
             other.weight > self.weight || (other.weight == self.weight && other.token < self.token);
@@ -177,8 +177,8 @@ impl Candidate {
 ///
 /// A neighbour that is masked itself contributes no factor. A neighbour without counts gives the same result, because
 /// its P(t | a) is P(t). If L and R are the counts of t at each neighbour, then q(t) is `(L + K P)(R + K P) / P`,
-/// divided by the sum over the vocabulary. Multiplied out, that sum is L R / P over the tokens seen with both
-/// neighbours, plus K times the counts of each neighbour, plus K squared. It is exact and needs no pass over the
+/// divided by the sum over the vocabulary. That sum equals the sum of L R / P over the tokens seen with both
+/// neighbours, plus K times the counts of each neighbour, plus K squared. This form is exact and needs no pass over the
 /// vocabulary.
 struct Bigram {
     /// Tokens that follow each token.
@@ -199,7 +199,8 @@ impl Bigram {
             let weight = (after + PRIOR * prior) * (before + PRIOR * prior) / prior;
             Candidate { weight, token }
         };
-        // Sorted by left neighbour, so that the counts after each are spread over the vocabulary once.
+        // The tokens are sorted by left neighbour, so that the counts of each left neighbour are written to `after`
+        // only once.
         masked_tokens.sort_unstable();
         let mut after = vec![0.0; unigram.shares.len()];
         let mut loss = 0.0;
@@ -207,8 +208,8 @@ impl Bigram {
         for group in masked_tokens.chunk_by(|a, b| a.left == b.left) {
             let left = counts_at(&self.after, group[0].left);
             let mut left_total = 0.0;
-            // The best of the tokens that never precede the right neighbour. Tokens that do are underestimated here, so
-            // they cannot replace a better one.
+            // The best of the tokens that never precede the right neighbour. The weights of tokens that precede it are
+            // too small here, so these tokens cannot replace a better one.
             let mut best_without_right = weigh(unigram.most_frequent, 0.0, 0.0);
             for &(token, count) in left {
                 after[token as usize] = f64::from(count);

@@ -1,17 +1,19 @@
 //! The sum of the gradients of several micro-batches.
 //!
-//! A sum in a binary tree whose shape depends on the number of terms alone, computed from any runs of its terms.
+//! The terms are added in a binary tree whose shape depends only on their number. The sum can be computed from any
+//! division of the terms into runs of consecutive terms.
 //!
-//! The tree over the terms `a..b` is the tree over the greatest power of two of them below `b - a`, plus the tree over
-//! the rest. A node of it covers `2^level` terms and begins at a multiple of `2^level`. So any run of consecutive terms
-//! consists of whole nodes: one if its length is a power of two and its start a multiple of it, otherwise at most
-//! `2 log2(length)`. Ranks that each sum a run send their nodes, and the receiver finishes the same tree.
+//! The tree over the terms `a..b` adds the tree over the first `p` terms and the tree over the rest, where `p` is the
+//! greatest power of two below `b - a`. A node covers `2^level` terms and begins at a multiple of `2^level`. Therefore,
+//! any run of consecutive terms consists of whole nodes: one node if the length of the run is a power of two and its
+//! start is a multiple of the length, otherwise at most `2 log2(length)` nodes. Each rank sums one run and sends its
+//! nodes, and the receiver completes the same tree.
 //!
-//! Divides the elements of a model's parameters among the ranks of a process group.
+//! [`Layout`] divides the elements of a model's parameters among the ranks of a process group.
 //!
-//! The parameters form one sequence of elements, in the module's order. It is cut at multiples of 16,384 elements inside
-//! each tensor and at the ends of the tensors, into *chunks*. Each rank owns consecutive chunks. Sums of squares are
-//! computed per chunk, so no sum crosses from one owner to another.
+//! The parameters form one sequence of elements, in the module's order. It is cut at multiples of 16,384 elements
+//! inside each tensor and at the ends of the tensors, into *chunks*. Each rank owns consecutive chunks. Sums of squares
+//! are computed per chunk, so no sum crosses from one owner to another.
 
 use std::ops::Range;
 
@@ -34,7 +36,7 @@ pub(crate) struct GradientSum {
 }
 
 impl GradientSum {
-    /// Creates the sum of no gradients, of which the first will be the gradients of micro-batch `first`.
+    /// Creates an empty sum, whose first term will be the gradients of micro-batch `first`.
     pub(crate) fn starting_at(first: u64) -> Self {
         Self { next: first, ..Self::default() }
     }
@@ -156,8 +158,8 @@ pub(crate) struct Layout {
 }
 
 impl Layout {
-    /// Divides tensors of these lengths among `ranks` ranks. The owner of a chunk is the rank in whose part of all
-    /// elements the middle of the chunk is, so a rank owns at most one chunk more than its part.
+    /// Divides tensors of these lengths among `ranks` ranks. The elements are divided into equal parts, and a rank owns
+    /// the chunks whose middle is in its part. Therefore, a rank owns at most one chunk more than its part.
     pub(crate) fn new(lengths: Vec<usize>, ranks: usize) -> Self {
         let all = lengths.iter().sum::<usize>() as u128;
         let mut segments: Vec<Vec<Segment>> = vec![Vec::new(); ranks];

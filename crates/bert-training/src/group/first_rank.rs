@@ -10,7 +10,7 @@ use crate::group::message::Message;
 
 /// Time between two messages of rank 0 while it works; less if the timeout of the group is shorter.
 const SIGN_OF_LIFE: Duration = Duration::from_secs(5);
-/// Number of a stop that rank 0 requests when another rank is lost.
+/// Signal number of the stop that rank 0 requests when another rank is lost.
 const SIGTERM: i32 = 15;
 
 /// The state of a rank while rank 0 works.
@@ -43,9 +43,10 @@ impl State {
 }
 
 impl Group {
-    /// Runs `work` on rank 0 and returns its result there; returns `None` on the other ranks when it is done. `work` gets a
-    /// function that it calls often. By this function the other ranks learn that rank 0 is alive, however long the work
-    /// takes, and rank 0 learns that one of them is lost or was asked to stop: then it requests a stop itself.
+    /// Runs `work` on rank 0 and returns its result there; returns `None` on the other ranks when it is done. `work`
+    /// gets a function that it must call often. By these calls, the other ranks learn that rank 0 is alive, however
+    /// long the work takes, and rank 0 learns whether another rank is lost or was asked to stop. In that case, rank 0
+    /// requests a stop itself.
     ///
     /// # Errors
     /// Fails when `work` fails, or when a rank of the group is lost.

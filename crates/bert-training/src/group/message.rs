@@ -29,12 +29,12 @@ impl Message {
         &mut self.words[..end]
     }
 
-    /// Returns the content from a word on, as pairs of numbers.
+    /// Returns the content from word `from` on, as two f32 numbers per word.
     pub(super) fn floats(&self, from: usize) -> &[f32] {
         bytemuck::cast_slice(&self.content()[from..])
     }
 
-    /// Returns the content from a word on, as pairs of numbers, for writing.
+    /// Returns the content from word `from` on, as two f32 numbers per word, for writing.
     pub(super) fn floats_mut(&mut self, from: usize) -> &mut [f32] {
         bytemuck::cast_slice_mut(&mut self.content_mut()[from..])
     }

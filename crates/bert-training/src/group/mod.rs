@@ -1,9 +1,9 @@
 //! A process group that trains one model: each rank computes some micro-batches of a step and owns some of the
 //! optimizer's state.
 //!
-//! The bits do not depend on the number of ranks. The transport moves bytes and never adds: gradients are added in the
-//! tree of all micro-batches (`step.rs`), norms and losses in the order of a single process. A chunk of the weights
-//! has one owner, which updates it and sends it to all others, so the replicas are equal.
+//! The bits of the results do not depend on the number of ranks. The transport moves bytes and never adds: gradients
+//! are added in the tree of all micro-batches (`step.rs`), norms and losses in the order of a single process. A chunk
+//! of the weights has one owner, which updates it and sends it to all others, so the replicas are equal.
 //!
 //! A step has five operations:
 //!
@@ -15,8 +15,8 @@
 //! | `Group::share_weights` | the updated weights |
 //! | `Group::finish_step` | errors, stop and checkpoint requests, the position in the data |
 //!
-//! An error of one rank is held by its group (`Group::hold`) and sent to all others with the next operation, so all
-//! ranks end with its exit code.
+//! `Group::hold` keeps an error of one rank, and the next operation sends it to all other ranks, so all ranks end with
+//! the exit code of this error.
 
 mod first_rank;
 #[cfg(test)]
@@ -40,7 +40,7 @@ pub(crate) use step::{BatchTotals, Requests, digest};
 
 /// Time between two messages about ranks that have not answered.
 const WAIT_INTERVAL: Duration = Duration::from_secs(60);
-/// Factor of the timeout before the first step has finished: kernels are compiled, text is counted.
+/// Factor of the timeout before the first step has finished, while kernels are compiled and text is counted.
 const START_FACTOR: u32 = 3;
 /// Maximum length of an error message that is sent to other ranks, in words of eight bytes.
 const TEXT_WORDS: usize = 256;
@@ -76,9 +76,9 @@ impl Group {
         Self::new(Box::new(Alone::default()), Duration::MAX / 4, |_| {})
     }
 
-    /// Creates a rank of a group. An operation fails if a rank sends and takes no byte for `timeout`, or for three times
-    /// as long before the first step has finished. `on_wait` is called every minute with the ranks that have not
-    /// answered.
+    /// Creates a rank of a group. An operation fails if a rank neither sends nor takes a byte for `timeout`, or for
+    /// three times as long before the first step has finished. `on_wait` is called every minute with the ranks that
+    /// have not answered.
     pub fn new(
         transport: Box<dyn Transport>,
         timeout: Duration,
@@ -112,11 +112,11 @@ impl Group {
         self.transport.topology().local_world_size
     }
 
-    /// Returns the device that this rank computes on: several ranks of a computer have a card each, from the named one on, and
-    /// a rank that sees one card has this card.
+    /// Returns the device that this rank computes on. Each of several ranks on one computer has its own GPU, counted
+    /// from the named one; a rank that sees only one GPU uses this GPU.
     ///
     /// # Errors
-    /// Fails if there are fewer cards than ranks.
+    /// Fails if there are fewer GPUs than ranks.
     pub(crate) fn device_of_this_rank(&self, device: DeviceName) -> Result<DeviceName, Error> {
         let DeviceName::Cuda(first) = device else { return Ok(device) };
         let topology = self.transport.topology();
@@ -226,7 +226,8 @@ impl Group {
         self.check_messages(receive)
     }
 
-    /// Sends the rank's own message of `messages` to all ranks, and fills the others with theirs.
+    /// Sends this rank's entry of `messages` to all ranks, and fills the other entries with the messages of their
+    /// ranks.
     ///
     /// # Errors
     /// Fails when a rank of the group is lost, or when its message is damaged.
@@ -237,7 +238,7 @@ impl Group {
         self.check_messages(messages)
     }
 
-    /// Returns the error for an operation, with the numbers of ranks that can continue the run.
+    /// Returns the error for an operation that lost a rank, with the numbers of ranks that can continue the run.
     fn lost(&self, lost: Lost) -> Error {
         let mut fewer = divisors(self.micro_batches);
         fewer.retain(|&ranks| ranks < self.ranks());
@@ -272,7 +273,7 @@ impl Group {
         self.check_message(0, message)
     }
 
-    /// Returns the value of rank 0, on which alone `value` is used.
+    /// Returns the value of rank 0 on all ranks; `value` is used on rank 0 only.
     ///
     /// # Errors
     /// Fails when a rank of the group is lost.
@@ -296,8 +297,8 @@ impl Group {
         Ok(serde_json::from_slice(&message.bytes()[..bytes]).expect("rank 0 has the same version"))
     }
 
-    /// Returns the value. If there is an error, one of several ranks holds it until the next operation of the group, and
-    /// returns the default value; a later error is dropped.
+    /// Returns the value. In a group of several ranks, keeps an error until the next operation of the group and returns
+    /// the default value; drops an error if the rank already holds one.
     ///
     /// # Errors
     /// Fails when there is an error and this is a single process, or all ranks know the error.
@@ -311,13 +312,13 @@ impl Group {
         }
     }
 
-    /// Returns whether this rank holds an error, so that its further work is in vain.
+    /// Returns whether this rank holds an error, so that its further work is not used.
     pub(crate) fn holds_error(&self) -> bool {
         self.held.is_some()
     }
 
-    /// Gathers some words of each rank: `words(rank)` of them. If a rank holds an error, all ranks return one with its
-    /// exit code.
+    /// Gathers `words(rank)` words of each rank. If a rank holds an error, all ranks return an error with its exit
+    /// code.
     ///
     /// # Errors
     /// Fails when a rank of the group is lost, when this or another rank has an error or was asked to stop, or when the
@@ -354,8 +355,8 @@ impl Group {
         Ok(messages.iter().map(|message| message.content()[STATUS_WORDS..].to_vec()).collect())
     }
 
-    /// Returns the error with which this rank ends, given the exit codes of all ranks: the one of the first rank with
-    /// an error other than a stop, or else of the first rank that stops.
+    /// Returns the error with which this rank ends, given the exit codes of all ranks: the error of the first rank
+    /// whose error is not a stop, or else the stop of the first rank that stops.
     fn common_error(&mut self, own: Option<Error>, codes: &[u8]) -> Result<Error, Error> {
         let failed = codes.iter().position(|&code| (1..128).contains(&code));
         let first = failed.or_else(|| codes.iter().position(|&code| code != 0)).expect("a rank has an error");

@@ -1,4 +1,5 @@
-//! Collects the optimizer's states of all ranks for a checkpoint, and divides the states in a checkpoint among the ranks.
+//! Collects the optimizer's states of all ranks for a checkpoint, and divides the states in a checkpoint among the
+//! ranks.
 
 use bert_inference::host_tensors::float_vector;
 use bert_model::Snapshot;
@@ -33,8 +34,8 @@ impl Group {
         Ok(self.is_first().then(|| optimizer.name_states(join(optimizer, &receive))))
     }
 
-    /// Sets the state of every rank's optimizer from rank 0's, which has been restored from a checkpoint: `whole`
-    /// is an optimizer that owns all elements, on rank 0.
+    /// Sets the state of every rank's optimizer from `whole`, an optimizer on rank 0 that owns all elements and was
+    /// restored from a checkpoint.
     ///
     /// # Errors
     /// Fails when a rank of the group is lost.
@@ -98,7 +99,8 @@ fn pack(optimizer: &Optimizer, segments: &[Segment], message: &mut Message) {
     }
 }
 
-/// Calls `each` with the number of every state of every segment of a rank, and its values in the rank's message.
+/// Calls `each` for every state and every segment of a rank, with the number of the state, the segment, and the values
+/// in the rank's message.
 fn unpack(
     optimizer: &Optimizer,
     rank: usize,

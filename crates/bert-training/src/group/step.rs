@@ -1,6 +1,6 @@
-//! The agreements of the ranks at the start and at the end of a step.
+//! Synchronizes the ranks at the start and at the end of a step.
 //!
-//! Sends each owner its part of all gradients, which it adds in the tree of all micro-batches.
+//! Sends each owner its part of all gradients. The owner adds the parts in the tree of all micro-batches.
 //!
 //! Copies weights between the ranks: each owner sends its elements to all others, or rank 0 sends the whole model.
 
@@ -52,11 +52,11 @@ impl Group {
         self.steps_here += 1;
     }
 
-    /// Returns the totals of the whole batch of the next step, from the totals of each rank's rows. Every 100 steps, and
-    /// before the first step of a process, the digests of the weights are compared.
+    /// Returns the totals of the whole batch of the next step, from the totals of each rank's rows. Every 100 steps,
+    /// and before the first step of a process, the digests of the weights are compared.
     ///
     /// # Errors
-    /// Fails when the weights of the ranks differ; otherwise as [`Group::gather`].
+    /// Fails when the weights of the ranks differ. Also fails as [`Group::gather`] does.
     pub(crate) fn start_step(
         &mut self,
         own: BatchTotals,
@@ -124,7 +124,7 @@ impl Group {
     }
 }
 
-/// Elements that a task adds.
+/// Number of elements that one task adds.
 const TASK: usize = 1 << 16;
 
 /// A sum of micro-batches of the elements that this rank owns.
@@ -135,8 +135,8 @@ struct Part<'a> {
 }
 
 impl Group {
-    /// Returns the sum over all micro-batches of the step, of which this rank has computed its share: the gradients of
-    /// the elements that it owns.
+    /// Returns the gradients of the elements that this rank owns, summed over all micro-batches of the step. Each rank
+    /// passes the sum of the micro-batches that it has computed.
     ///
     /// # Errors
     /// Fails when a rank of the group is lost.
@@ -283,7 +283,7 @@ impl<'a> Format<'a> {
 }
 
 impl Group {
-    /// Returns the model with the elements that the other ranks own.
+    /// Returns the model with the weights that the other ranks own and have updated.
     ///
     /// # Errors
     /// Fails when a rank of the group is lost.

@@ -12,10 +12,10 @@ use rayon::prelude::*;
 
 use crate::error::{Error, check_stop};
 
-/// Number of pairs that are sorted at once: 32 MB, twice with several threads.
+/// Number of pairs that are sorted at once: 32 MB, or 64 MB with several threads.
 const CHUNK: usize = 1 << 22;
 
-/// Maximum number of tokens to count; in a larger text, an equal part of every shard.
+/// Maximum number of tokens to count. In a larger text, an equal fraction of every shard is counted.
 const MAX_TOKENS: u64 = 1 << 26;
 
 /// Counts of a text: tokens, and pairs at several distances.
@@ -36,8 +36,8 @@ pub(crate) struct Side {
 }
 
 impl BigramCounts {
-    /// Counts the text of data sets with their weights up to this distance, at most about 67 million tokens. `on_share`
-    /// receives the counted share of them.
+    /// Counts the text of weighted data sets, with pairs up to this distance, and at most about 67 million tokens.
+    /// `on_share` receives the fraction that has been counted.
     ///
     /// # Errors
     /// Fails when a stop is requested, or when a shard cannot be read.

@@ -16,7 +16,7 @@ use serde_json::json;
 
 use crate::error::Error;
 
-/// Increase it when a change of the fit gives different bits.
+/// The version of the fit. Increase it when a change of the fit gives different bits.
 const FIT_VERSION: u32 = 1;
 /// Maximum size of the cache.
 const MAX_BYTES: u64 = 2 << 30;
@@ -33,7 +33,7 @@ pub(super) struct CachedFit {
 pub(super) enum FoundFit {
     /// The fitted model.
     Model(LogBilinear),
-    /// Nothing.
+    /// No file.
     Absent,
     /// A file that cannot be used.
     Damaged(PathBuf),
@@ -103,7 +103,7 @@ fn to_bytes(model: &LogBilinear) -> Vec<u8> {
         tensors.push((format!("{number}.inputs"), &side.inputs));
         tensors.push((format!("{number}.outputs"), &side.outputs));
     }
-    // In bits, because decimal digits may change the last one.
+    // The sizes are written as bits, because decimal digits may change the last bit.
     let sizes =
         model.sides.iter().enumerate().map(|(at, side)| (at.to_string(), side.size.to_bits().to_string()));
     let bytes: Vec<(String, Vec<u8>)> = tensors

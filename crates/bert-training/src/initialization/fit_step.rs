@@ -1,8 +1,9 @@
 //! The steps of the fit in `log_bilinear.rs`: Adam, and the gradient of the cross-entropy.
 //!
-//! The threads share the work by elements and by rows. Each element is computed with the operations of whole tensors in
-//! their order, so the bits do not depend on the number of threads. The bias corrections multiply the moments. The kernel
-//! of AdamW divides by them, which rounds differently and would change the initial weights of every model.
+//! The threads share the work by elements and by rows. Each element is computed with the same operations in the same
+//! order as operations on whole tensors compute it, so the bits do not depend on the number of threads. This module
+//! multiplies the moments by the inverse bias corrections. The kernel of AdamW divides by the corrections, which rounds
+//! differently and would change the initial weights of every model.
 
 use bert_inference::host_tensors::values;
 use burn::tensor::{Device, Tensor, TensorData};
@@ -15,7 +16,8 @@ const EPSILON: f64 = 1e-8;
 const UPDATED: usize = 1 << 14;
 /// Number of words whose logits a thread computes at once.
 const BLOCK: usize = 1 << 10;
-/// Weight of the unigram prior, in tokens added to the counts of each neighbour, since rare ones have few counts.
+/// Weight of the unigram prior, in tokens added to the counts of each neighbour, because rare neighbours have few
+/// counts.
 const PRIOR: f64 = 20.0;
 
 /// A parameter and its moments.
@@ -46,8 +48,8 @@ impl Parameter {
         self.tracked.clone().inner()
     }
 
-    /// Applies one step of Adam with bias correction, in one pass over the elements. Each operation is rounded to f32, so
-    /// operations on whole tensors give the same bits.
+    /// Applies one step of Adam with bias correction, in one pass over the elements. Each operation is rounded to f32,
+    /// so operations on whole tensors give the same bits.
     pub(super) fn update(&mut self, gradient: &[f32], rate: f64, step: usize) {
         let correction = |beta: f64| (1.0 / (1.0 - beta.powi(step as i32 + 1))) as f32;
         let correction1 = correction(BETA1);
@@ -81,8 +83,8 @@ pub(super) struct OutputGradients {
 }
 
 impl OutputGradients {
-    /// Computes the logits `hidden . table + bias` and the gradients of their cross-entropy with the distributions next to
-    /// these neighbours. Each product runs on one thread, with the operations of automatic differentiation.
+    /// Computes the logits `hidden . table + bias` and the gradients of their cross-entropy with the distributions next
+    /// to these neighbours. Each product runs on one thread, with the operations of automatic differentiation.
     pub(super) fn new(
         hidden: Tensor<2>,
         table: &[f32],
@@ -121,8 +123,9 @@ impl OutputGradients {
 }
 
 /// Returns the gradient of the mean cross-entropy of `neighbours.len()` rows of logits with the distributions next to
-/// these neighbours, whose tokens are given. A thread computes a row, with the operations of the automatic differentiation
-/// of [`log_softmax`](burn::tensor::activation::log_softmax) in their order, so the bits are the same.
+/// these neighbours, whose tokens are given. A thread computes a row. It uses the operations of the automatic
+/// differentiation of [`log_softmax`](burn::tensor::activation::log_softmax) in the same order, so the bits are the
+/// same.
 ///
 /// # Shapes
 /// `logits` and the result: `[neighbours, words]`, row by row.

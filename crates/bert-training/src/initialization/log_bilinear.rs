@@ -8,9 +8,9 @@
 //! softmax over tokens t of (bias[t] + table[t] . O V x)        x = table[c], scaled to the length after a LayerNorm
 //! ```
 //!
-//! There is a pair of matrices O, V for each offset, and one table for both roles, because BERT's masked LM has one.
-//! The text is read once. The fit takes several hundred steps, each with the full count distributions of a few
-//! neighbours. The result is a function of (text, seed, shape), bit-identical for any number of threads.
+//! There is a pair of matrices O, V for each offset, and one table for both roles, because BERT's masked LM has only
+//! one table. The text is read once. The fit takes several hundred steps, each with the full count distributions of a
+//! few neighbours. The result is a function of (text, seed, shape), bit-identical for any number of threads.
 
 use std::time::Instant;
 
@@ -61,8 +61,8 @@ pub enum CountingEvent {
 /// Typical share of the counting in the whole time.
 const COUNTING_SHARE: f64 = 0.4;
 
-/// Counts the text of data sets with their weights and fits to it a model that can initialize a BERT of this shape. The result is saved in
-/// the user's cache and found there the next time.
+/// Counts the text of weighted data sets, and fits a model to it that can initialize a BERT of this shape. Saves the
+/// result in the user's cache and reuses it the next time.
 ///
 /// # Errors
 /// Fails when a stop is requested, when a shard cannot be read or does not match the manifest, when the text has no
@@ -203,8 +203,8 @@ impl Parameters {
         Self { table, bias, matrices }
     }
 
-    /// Returns the gradients of the cross-entropy between the model and the counted distributions at sampled neighbours, in
-    /// nats.
+    /// Returns the gradients of the cross-entropy between the model and the counted distributions at sampled
+    /// neighbours, in nats.
     fn gradients(&self, text: &TextStatistics, random: &mut Stream, device: &Device) -> FitGradients {
         let mut hidden = Vec::new();
         let mut neighbours = Vec::new();
@@ -228,7 +228,7 @@ impl Parameters {
             &text.shares,
         );
         let others = (hidden * Tensor::from_inner(output.hidden)).sum().backward();
-        // In the order of automatic differentiation with one table for all offsets, which decides the bits.
+        // Automatic differentiation with one table for all offsets adds in this order, which determines the bits.
         let mut sum = output.table;
         for table in tables.into_iter().rev() {
             let side_gradient = values(table.grad(&others).expect("the table is tracked"));

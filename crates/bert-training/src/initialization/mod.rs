@@ -52,7 +52,7 @@ pub fn named_model(name: &str, vocabulary: usize, note: &mut dyn FnMut(String)) 
     }
     let path = Path::new(name);
     if !exists(path)? {
-        // Published names are such as bert-base-uncased.
+        // Published names have the form of bert-base-uncased.
         let size = name.trim_start_matches("bert-").split('-').next().unwrap_or(name);
         let similar = did_you_mean(size, ["tiny", "mini", "small", "medium", "base", "large"]);
         let reason = format!(
@@ -68,8 +68,8 @@ pub fn named_model(name: &str, vocabulary: usize, note: &mut dyn FnMut(String)) 
 }
 
 impl InitializationChoice {
-    /// Returns this initialization for a model. If it needs corpus counts, it counts the texts of `sets`, multiplied by
-    /// their weights.
+    /// Returns this initialization for a model. If the initialization needs corpus counts, counts the texts of `sets`
+    /// in proportion to their weights.
     ///
     /// # Errors
     /// Fails when a stop is requested, or when a shard cannot be read or does not match the manifest.

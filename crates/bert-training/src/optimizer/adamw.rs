@@ -30,7 +30,7 @@ pub struct AdamW {
     pub beta1: f64,
     /// Decay rate of the second moment.
     pub beta2: f64,
-    /// Added to the square root of the second moment.
+    /// The constant that is added to the square root of the second moment.
     pub epsilon: f64,
     /// Decoupled weight decay, scaled by the learning rate.
     pub weight_decay: f64,
@@ -54,7 +54,7 @@ impl AdamW {
         }
     }
 
-    /// Computes the part of an update that `kernels` is set to.
+    /// Computes the part of an update for which `kernels` is set.
     pub(super) fn run(&self, kernels: &mut Updates, change: Change) -> Parameter {
         let Change { parameter, gradient, numbers } = change;
         let owned = parameter.owned.clone();

@@ -1,5 +1,5 @@
-//! The interface of an optimizer with AdamW and LAMB, their options, the learning-rate schedule, and defaults by the size of
-//! the model.
+//! The interface of an optimizer, its implementations AdamW and LAMB, their options, the learning-rate schedule, and
+//! defaults that depend on the size of the model.
 
 pub(crate) mod adamw;
 pub(crate) mod lamb;

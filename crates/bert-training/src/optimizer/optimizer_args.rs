@@ -1,13 +1,13 @@
 //! The flags of the optimizer that pre-training and fine-tuning share.
 //!
-//! The configuration of an optimizer, and the rule that each name selects.
+//! [`OptimizerConfig`] is the configuration of an optimizer and selects the rule of its update.
 //!
-//! Computes learning rates as pure functions of the step.
+//! [`Schedule`] computes learning rates as pure functions of the step.
 //!
 //! Ports `create_optimizer` of google-research/bert's `optimization.py` (`bert`), the linear schedule of Hugging Face
-//! transformers (`linear`), the trapezoidal schedule of Hägele et al., 2024 (`trapezoid`, arXiv 2405.18392) and NVIDIA's
-//! `PolyWarmUpScheduler` (`poly`). Steps count from 0, the first update. A schedule has no state, so a resumed run has the
-//! learning rates of an uninterrupted one.
+//! transformers (`linear`), the trapezoidal schedule of Hägele et al., 2024 (`trapezoid`, arXiv 2405.18392) and
+//! NVIDIA's `PolyWarmUpScheduler` (`poly`). Steps count from 0, the first update. A schedule has no state, so a resumed
+//! run has the learning rates of an uninterrupted one.
 
 use std::sync::Arc;
 
@@ -132,7 +132,7 @@ pub struct OptimizerConfig {
     pub beta1: f64,
     /// Decay rate of the second moment.
     pub beta2: f64,
-    /// Added to the square root of the second moment.
+    /// The constant that is added to the square root of the second moment.
     pub epsilon: f64,
     /// Decoupled weight decay, scaled by the learning rate; not applied to LayerNorm and biases.
     pub weight_decay: f64,
@@ -198,8 +198,8 @@ pub struct Schedule {
     pub peak: f64,
     /// Total number of updates, N.
     pub total_steps: u64,
-    /// Number of warm-up updates, w; the first has learning rate 0. It is a fraction where warm-up is a share of all
-    /// steps.
+    /// Number of warm-up updates, w; the first has learning rate 0. It need not be an integer if warm-up is a share of
+    /// all steps.
     pub warmup_steps: f64,
 }
 

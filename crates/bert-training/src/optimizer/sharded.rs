@@ -19,7 +19,8 @@ use crate::optimizer::optimizer_args::OptimizerConfig;
 use crate::optimizer::snapshot_throttle::SnapshotThrottle;
 use crate::optimizer::update_rule::{Change, NormSquares, Parameter, UpdateNumbers, UpdateRule};
 
-/// The states of the elements of a parameter that this rank owns, in the rule's order; `None` before its first gradient.
+/// The states of the elements of a parameter that this rank owns, in the rule's order; `None` before its first
+/// gradient.
 pub(crate) type States = Option<Vec<Tensor<1>>>;
 
 /// The numbers of one update.
@@ -48,8 +49,8 @@ impl StepGradients {
     }
 }
 
-/// An update rule with the states of every parameter that has received a gradient. In a process group, each rank has the
-/// states of the elements that it owns.
+/// An update rule with the states of every parameter that has received a gradient. In a process group, each rank has
+/// the states of the elements that it owns.
 #[derive(Clone, Debug)]
 pub struct Optimizer {
     rule: Arc<dyn UpdateRule>,
@@ -74,7 +75,8 @@ pub(crate) struct UpdateCounts {
     pub(crate) updates: u64,
     /// Number of updates of each parameter, in the module's order.
     pub(crate) counts: Vec<u64>,
-    /// Whether each parameter has states, on any rank: of an update, or of the run that this one continues from.
+    /// Whether each parameter has states on any rank, from an update or from the checkpoint that the run continues
+    /// from.
     pub(crate) has_states: Vec<bool>,
 }
 
@@ -84,7 +86,8 @@ impl Optimizer {
         Self::with_rule(config.update_rule(), config.max_gradient_norm, module)
     }
 
-    /// Creates an optimizer with any rule; gradients are clipped to a global norm of `max_gradient_norm`, unless it is 0.
+    /// Creates an optimizer with any rule; gradients are clipped to a global norm of `max_gradient_norm`, unless it is
+    /// 0.
     pub fn with_rule<M: Module>(rule: Arc<dyn UpdateRule>, max_gradient_norm: f64, module: &M) -> Self {
         let parameters = bert_model::named_parameters(module).into_iter();
         let (names, lengths): (Vec<String>, Vec<usize>) =
@@ -222,8 +225,8 @@ impl Optimizer {
         module.map(&mut Pass { optimizer: self, kernels, gradients, numbers, index: 0, pass })
     }
 
-    /// Returns the sums of squares of the owned chunks of parameter number `index` and of its update; `None` if this rank
-    /// owns none, if the parameter has no states, or if its learning rate does not depend on norms.
+    /// Returns the sums of squares of the owned chunks of parameter number `index` and of its update; `None` if this
+    /// rank owns none, if the parameter has no states, or if its learning rate does not depend on norms.
     pub(crate) fn squares(&self, index: usize, value: Tensor<1>) -> Option<NormSquares> {
         let states = self.states[index].clone()?;
         let parameter = Parameter { value, owned: self.owned[index].clone(), states };
@@ -256,13 +259,13 @@ impl Optimizer {
         self.name_states(self.states.clone())
     }
 
-    /// Makes the next update wait until snapshots in flight have freed enough memory.
+    /// Makes the next update wait until the snapshots that are being written have freed enough memory.
     pub(crate) fn throttle_on(&mut self, throttle: Arc<SnapshotThrottle>) {
         self.throttle = Some(throttle);
     }
 
-    /// Returns the number of updates of each parameter that had fewer than the optimizer as a whole, by name: its first
-    /// gradient came later, or it had none in some steps.
+    /// Returns, by name, the number of updates of each parameter that had fewer updates than the optimizer as a whole.
+    /// Its first gradient came later, or it had no gradient in some steps.
     pub(crate) fn fewer_updates(&self) -> BTreeMap<String, u64> {
         let UpdateCounts { updates, counts, has_states } = &self.updated;
         let counted = self.names.iter().cloned().zip(counts.iter().copied()).zip(has_states);
@@ -270,8 +273,8 @@ impl Optimizer {
         named.filter(|(_, count)| count != updates).collect()
     }
 
-    /// Restores the state from [`Optimizer::snapshot`], `Optimizer::updates` and `Optimizer::fewer_updates`, in a process
-    /// that owns all elements.
+    /// Restores the state from [`Optimizer::snapshot`], `Optimizer::updates` and `Optimizer::fewer_updates`, in a
+    /// process that owns all elements.
     ///
     /// # Errors
     /// Fails when a name is not a parameter of the module, or has a different number of elements.

@@ -1,8 +1,8 @@
 //! Default hyper-parameters that follow from the size of the model.
 //!
-//! Small models need higher learning rates than BERT-base. A hyper-parameter is given for a few released sizes, where it
-//! was measured or published, and is interpolated between them: its logarithm is linear in the logarithm of the number
-//! of encoder parameters. It is constant below the smallest and above the largest of these sizes.
+//! Small models need higher learning rates than BERT-base. A hyper-parameter is given for a few released sizes, where
+//! it was measured or published, and is interpolated between them: its logarithm is linear in the logarithm of the
+//! number of encoder parameters. It is constant below the smallest and above the largest of these sizes.
 //! `docs/guide/finetuning.md` and `docs/guide/pretraining.md` name the measurements.
 
 use std::fmt;
@@ -88,7 +88,7 @@ impl ModelSize {
     }
 
     /// Returns the precision of matrix products that trains fastest, with the reason. bf16 was measured for BERT-tiny
-    /// and larger models; smaller ones use f32.
+    /// and larger models; smaller models use f32.
     pub fn precision(&self, compute: &ComputeArgs) -> (PrecisionChoice, &'static str) {
         let measured = self.hidden_size >= BertConfig::preset(Preset::Tiny, 1).hidden_size;
         match (compute.device, compute.kernels, fast_bf16()) {

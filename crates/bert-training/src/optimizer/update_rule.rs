@@ -78,8 +78,8 @@ pub trait UpdateByNorms {
     /// of this parameter does not depend on norms.
     fn squares(&self, compute: Compute, parameter: Parameter, numbers: UpdateNumbers) -> Option<NormSquares>;
 
-    /// Returns the factor for the learning rate, from the norms of a whole parameter and of its update. Both are 0 where
-    /// [`UpdateByNorms::squares`] returns `None`.
+    /// Returns the factor for the learning rate, from the norms of a whole parameter and of its update. Both are 0
+    /// where [`UpdateByNorms::squares`] returns `None`.
     fn ratio(&self, parameter_norm: f64, update_norm: f64) -> f64;
 
     /// Updates the value of a parameter whose states are already updated with this gradient. The learning rate includes

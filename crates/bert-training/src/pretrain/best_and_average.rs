@@ -42,7 +42,7 @@ impl<'a> SavedModel<'a> {
         Ok(Some(read_record(&path)?))
     }
 
-    /// Returns whether a model with these figures should replace it.
+    /// Returns whether a model with these figures should replace the saved model.
     pub(crate) fn is_worse_than(&self, record: &EvaluationRecord) -> Result<bool, Error> {
         let loss = |record: &EvaluationRecord| record.evaluation.masked_lm_loss;
         Ok(loss(record).is_finite() && self.evaluation()?.is_none_or(|best| loss(record) < loss(&best)))

@@ -65,7 +65,7 @@ pub enum PretrainEvent {
         /// Mean time of the measured steps.
         seconds_per_step: f64,
     },
-    /// Options that no flag gave were chosen.
+    /// The run has chosen values for options that no flag gave.
     Defaults(Vec<ChosenDefault>),
     /// The device has passed its check.
     DeviceChecked(DeviceName, DeviceCheck),

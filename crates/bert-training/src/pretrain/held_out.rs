@@ -40,9 +40,10 @@ impl PretrainConfig {
         folders.map(|folder| Ok((self.open_data(&folder.folder)?, folder.weight))).collect()
     }
 
-    /// Sets `eval_data` to the held-out data of the training set, if it is not given, and `eval_parts` to the data of all parts of
-    /// a mixture. Another data set in such a folder is not used: its documents may be training data. Returns the text that data sets share which should
-    /// be disjoint, and warns about it.
+    /// If `eval_data` is not given, sets it to the held-out data of the training set, and sets `eval_parts` to the
+    /// held-out data of the parts of a mixture. If the folder contains a different data set, that data set is not used,
+    /// because its documents may be training data. Returns the text shared by data sets that should be disjoint, and
+    /// warns about it.
     ///
     /// # Errors
     /// Fails when the training data cannot be opened, or when all documents of a data set are in another one.
@@ -61,8 +62,8 @@ impl PretrainConfig {
     }
 
     /// Takes a different seed for a run that starts from a checkpoint of the same data with the same or the default
-    /// seed: with the same one it would read the same samples with the same masks again. Returns the seed with its
-    /// reason.
+    /// seed. With the same seed, the run would read the same samples with the same masks again. Returns the seed and
+    /// the reason.
     ///
     /// # Errors
     /// Fails when the training data cannot be opened.
@@ -84,8 +85,8 @@ impl PretrainConfig {
         Ok(Some(ChosenDefault::new("seed", self.seed, reason)))
     }
 
-    /// Compares the evaluation data with the training data and with the text of `--init-checkpoint`, and the training sets
-    /// of a mixture with each other.
+    /// Compares the evaluation data with the training data and with the text of `--init-checkpoint`, and the training
+    /// sets of a mixture with each other.
     fn shared_text(&self) -> Result<Vec<SharedText>, Error> {
         let open = |folder: &Path| self.open_data(folder).map(|data| NamedData::new(folder, data.manifest()));
         let folders = self.data.folders().iter();
@@ -110,7 +111,7 @@ impl PretrainConfig {
         Ok(shared)
     }
 
-    /// Finds the held-out data of every training set. Warns if they cover a part of a mixture only.
+    /// Finds the held-out data of every training set. Warns if only some data sets of a mixture have held-out data.
     fn use_held_out(&mut self, warn: &mut dyn FnMut(String)) -> Result<(), Error> {
         let mut parts = Vec::new();
         for (folder, share) in self.data.folders().iter().zip(self.data.shares()) {
@@ -132,7 +133,7 @@ impl PretrainConfig {
         Ok(())
     }
 
-    /// Returns the folder of the held-out data of one training set, if they are there.
+    /// Returns the folder of the held-out data of one training set, if it exists.
     fn held_out_of(&self, training: &Path, warn: &mut dyn FnMut(String)) -> Result<Option<PathBuf>, Error> {
         let data = self.open_data(training)?;
         let Some(share) = data.manifest().config.hold_out else { return Ok(None) };
@@ -166,8 +167,8 @@ fn first_of_several(path: &Path) -> Option<&str> {
     (!path.exists() && Path::new(first).is_dir()).then_some(first)
 }
 
-/// Returns the run that wrote a checkpoint, if its `run.json` is there. The path is the run itself, a checkpoint in its folder
-/// `checkpoints`, or its best or averaged weights.
+/// Returns the run that wrote a checkpoint, if its `run.json` exists. The path is the run itself, a checkpoint in its
+/// folder `checkpoints`, or its best or averaged weights.
 pub(super) fn run_of_checkpoint(checkpoint: &Path) -> Option<RunFile> {
     if hub_name(checkpoint).is_some() {
         return None;

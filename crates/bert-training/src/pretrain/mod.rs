@@ -1,5 +1,5 @@
-//! Pre-trains BERT: the training loop. `run/open.rs` opens a run, `run/mod.rs` has the logs and checkpoints, and [`events`]
-//! the caller's events.
+//! Pre-trains BERT: the training loop. `run/open.rs` opens a run, `run/mod.rs` writes the logs and checkpoints, and
+//! [`events`] defines the events for the caller.
 //!
 //! Ports `run_pretraining.py` (masked LM and next-sentence prediction). A [`PretrainConfig`] describes the run, and its
 //! checkpoints and `metrics.jsonl` are written to the run folder. There are two differences from the reference: the
@@ -45,7 +45,7 @@ use crate::run_dir::training_run::Resume;
 /// # Errors
 /// Fails when an option is invalid, when the data or the model cannot be read or do not match, when the output folder
 /// cannot be used, when the memory is not enough, when the device computes wrong numbers, when too many steps are
-/// skipped, or when a stop is requested; before a stop after the first step, a checkpoint is written.
+/// skipped, or when a stop is requested. If at least one step has finished, a checkpoint is written before the stop.
 pub fn pretrain(
     config: &PretrainConfig,
     resume: Resume,

@@ -27,7 +27,7 @@ pub struct RunFile {
     pub identity: RunIdentity,
     /// The operations of a sequence, and the rate of the device.
     pub work: Work,
-    /// The text that data sets share which should be disjoint.
+    /// The text shared by data sets that should be disjoint.
     pub shared_text: Vec<SharedText>,
 }
 

@@ -65,8 +65,8 @@ impl<'a> RunFolder<'a> {
     /// resumed from the start: a run killed in its first moments leaves one.
     ///
     /// # Errors
-    /// Fails as [`check_free`] does, when the existing run has a different configuration, or when it selects its best
-    /// weights on different held-out data.
+    /// Fails as [`check_free`] does, when the existing run has a different configuration, or when the run would compare
+    /// its best weights on different held-out data.
     pub(crate) fn open(
         files: &'a dyn FileSystem,
         run: DescribedRun<'_>,
@@ -178,7 +178,8 @@ pub(crate) fn identity(config: &PretrainConfig, start: &StartingPoint, sets: &[(
         adam_beta1: _,
         adam_beta2: _,
         initialization: _,
-        // The digests of the weights and of the data are compared, and the length that a budget allows.
+        // Instead of these, the digests of the weights and of the data and the length that a budget allows are
+        // compared.
         data: _,
         model: _,
         init_checkpoint: _,

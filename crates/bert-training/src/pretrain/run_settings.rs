@@ -41,12 +41,12 @@ pub(crate) struct RunSettings {
     pub(crate) resume: bool,
     /// The options that were filled in, with the reasons.
     pub(crate) defaults: Vec<ChosenDefault>,
-    /// The text that data sets share which should be disjoint.
+    /// The text shared by data sets that should be disjoint.
     pub(crate) shared_text: Vec<SharedText>,
     size: ModelSize,
 }
 
-/// The values that rank 0 has filled in, in bits, because decimal digits may change the last one.
+/// The values that rank 0 has filled in, as bits, because decimal digits may change the last bit.
 #[derive(Clone, Copy, Serialize, Deserialize)]
 struct FilledValues {
     learning_rate: u64,
@@ -56,10 +56,11 @@ struct FilledValues {
 }
 
 impl RunSettings {
-    /// Checks the configuration; then fills in initialization, learning rate, beta2 and precision on all ranks as on rank 0.
+    /// Checks the configuration; then fills in the initialization, learning rate, beta2 and precision of rank 0 on all
+    /// ranks.
     ///
     /// # Errors
-    /// Fails when an option is invalid, or when a rank is lost; otherwise as [`RunSettings::new`].
+    /// Fails when an option is invalid, or when a rank is lost. Also fails as [`RunSettings::new`] does.
     pub(crate) fn open(config: &PretrainConfig, group: &mut Group, resume: bool) -> Result<Self, Error> {
         let checked = config.validate().and_then(|()| group.share_micro_batches(config.micro_batches()));
         let own = checked.and_then(|()| Self::new(config, resume));
@@ -117,8 +118,8 @@ impl RunSettings {
         Ok(())
     }
 
-    /// Selects the initial weights. Counting bigrams is measured for tiny and mini only; for base it takes minutes, and its
-    /// gain is unknown.
+    /// Selects the initial weights. The gain from bigram counts was measured for tiny and mini only. For base, counting
+    /// takes minutes, and the gain is unknown.
     fn fill_initialization(&mut self) {
         let Self { config, defaults, size, .. } = self;
         if config.init_checkpoint.is_none() && config.initialization.is_none() {
@@ -164,7 +165,7 @@ impl RunSettings {
             let beta2 = if published {
                 PUBLISHED_BETA2
             } else {
-                // Without the rounding error of the subtraction.
+                // Removes the rounding error of the subtraction.
                 ((1.0 - size.interpolate(&SECOND_MOMENTS)) * 1e6).round() / 1e6
             };
             defaults.push(ChosenDefault::new("adam_beta2", beta2, reason));

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
 
-/// The text of a data set that another one has too.
+/// The text that two data sets share.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SharedText {
     /// Folder of the data set.
@@ -17,8 +17,8 @@ pub struct SharedText {
     pub within: PathBuf,
     /// Whether the model is evaluated on the first data set; otherwise both are parts of a mixture.
     pub is_evaluated: bool,
-    /// The compared things: `documents`, or `files` where the documents of the same file are divided in a different
-    /// way.
+    /// The compared unit: `documents`, or `files` if the data sets divide the same file into documents in different
+    /// ways.
     pub unit: String,
     /// Number of documents or files that were compared: all of a small data set, a random sample of a large one.
     pub compared: u64,
@@ -59,9 +59,9 @@ impl SharedText {
         Self::new(part, other, false)
     }
 
-    /// Counts the documents of `data` that `within` has too; `None` if there are none. Without an equal document, it counts
-    /// the files from which both were made. Documents that were held out of the same files are others, even if their tokens
-    /// are equal.
+    /// Counts the documents of `data` that `within` contains too. If no document is equal, counts the files from which
+    /// both were made. Returns `None` if they share neither. Documents that were held out of the same files count as
+    /// different, even if their tokens are equal.
     fn new(data: &NamedData, within: &NamedData, is_evaluated: bool) -> Option<Self> {
         let is_divided = same_selection(&data.manifest, &within.manifest);
         if is_divided && text_digests(&data.manifest).eq(text_digests(&within.manifest)) {
@@ -84,7 +84,7 @@ impl SharedText {
         (files > 0 && !is_divided).then(|| found("files", data.manifest.inputs.len() as u64, files as u64))
     }
 
-    /// Rejects a data set that is part of the other one, unless the user allows it.
+    /// Rejects a data set that is part of the other one, unless the user allows the overlap.
     ///
     /// # Errors
     /// Fails when the data set is part of the other one and `allow_overlap` is false; the error names both.
@@ -119,8 +119,8 @@ impl fmt::Display for SharedText {
     }
 }
 
-/// Returns whether two data sets divide their files by the same draw of held-out documents, so that equal files do not mean
-/// equal documents.
+/// Returns whether two data sets divide their files by the same draw of held-out documents, so that equal files do not
+/// mean equal documents.
 fn same_selection(data: &Manifest, within: &Manifest) -> bool {
     let data = &data.config;
     let within = &within.config;

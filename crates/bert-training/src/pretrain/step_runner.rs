@@ -2,8 +2,8 @@
 //!
 //! Runs a [`DataLoader`] on a separate thread, two batches ahead of the training step.
 //!
-//! It returns one batch per step, in order, with its position in the data. An error of the loader is returned instead
-//! of the batch, and a panic on its thread is resumed when the batch is requested.
+//! The [`Prefetcher`] returns one batch per step, in order, with its position in the data. An error of the loader is
+//! returned instead of the batch, and a panic on its thread is resumed when the batch is requested.
 
 use std::ops::Range;
 use std::panic::resume_unwind;
@@ -140,8 +140,8 @@ pub(crate) struct Prefetcher {
 }
 
 impl Prefetcher {
-    /// Starts to read rows of the batches of the steps `steps`, padded to the maximum length: of each batch of
-    /// `batch_size`, the rows `rows`.
+    /// Starts to read the rows `rows` of the batch of each step in `steps`, padded to the maximum length. A batch has
+    /// `batch_size` rows.
     pub(crate) fn start(
         mut loader: DataLoader,
         steps: Range<u64>,
@@ -189,7 +189,7 @@ impl Prefetcher {
 
 impl Drop for Prefetcher {
     fn drop(&mut self) {
-        // Drop the channel first, so that a loader waiting to send gives up.
+        // Drop the channel first, so that a loader that waits to send ends.
         drop(self.batches.take());
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();

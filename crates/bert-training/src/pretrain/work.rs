@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 pub struct Work {
     /// Floating-point operations of a sequence of maximum length, forward and backward.
     pub flops_per_sequence: f64,
-    /// Floating-point operations per second of large matrix products on a GPU, in the precision of the run, measured before the
-    /// first step; `None` on the CPU.
+    /// Floating-point operations per second of large matrix products on a GPU, in the precision of the run, measured
+    /// before the first step; `None` on the CPU.
     pub product_flops: Option<f64>,
 }
 

@@ -32,7 +32,7 @@ pub struct Histogram {
 }
 
 impl Histogram {
-    /// Counts the finite values of a tensor; returns `None` without one.
+    /// Counts the finite values of a tensor; returns `None` if there is none.
     fn new(name: String, values: &[f32]) -> Option<Self> {
         let finite = || values.iter().copied().filter(|x| x.is_finite()).map(f64::from);
         let (min, max) = finite().fold((f64::INFINITY, f64::NEG_INFINITY), |(a, b), x| (a.min(x), b.max(x)));

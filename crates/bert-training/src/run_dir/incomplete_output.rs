@@ -1,8 +1,8 @@
 //! Fills an output folder file by file, with a marker as long as it is incomplete.
 //!
-//! A locked marker `.unfinished` is in the folder until the folder is complete. If a process was killed, the next one
-//! deletes the files that it left with its marker, so the same command works again. Pre-training runs and checkpoints
-//! do not need this: runs are resumed, and checkpoints appear by one rename.
+//! A locked marker `.unfinished` is in the folder until the folder is complete. If a process was killed, the next
+//! process deletes the files that the killed process left with its marker, so the same command works again.
+//! Pre-training runs and checkpoints do not need this: runs are resumed, and checkpoints appear by one rename.
 
 use bert_storage::{OutputLock, StagedFolder};
 

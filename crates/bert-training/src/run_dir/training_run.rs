@@ -1,8 +1,8 @@
 //! The folder of a training run whose model another crate defines: lock, settings, metrics and checkpoints.
 //!
 //! [`TrainingRun`] has the guarantees of a pre-training run. `run.json` records every setting that determines the
-//! results (`identity`), and a run continues only with equal settings. Checkpoints are committed, `metrics.jsonl` is cut
-//! to the checkpoint that the run continues from, and one process at a time writes to the folder.
+//! results (`identity`), and a run continues only with equal settings. Checkpoints are committed, `metrics.jsonl` is
+//! cut to the checkpoint that the run continues from, and one process at a time writes to the folder.
 
 use std::path::{Path, PathBuf};
 
@@ -52,8 +52,8 @@ pub struct TrainingRun {
 }
 
 impl TrainingRun {
-    /// Starts a run in a new or empty folder or, with `resume`, opens the run in it. `run.json` records `identity`, and
-    /// `config` for the reader.
+    /// Starts a run in a new or empty folder or, with `resume`, opens the run in it. `run.json` records `identity`,
+    /// and, for human readers, `config`.
     ///
     /// # Errors
     /// Fails when the folder has other files, is in use, or has a run and `resume` is off; when the run has a different
@@ -110,8 +110,8 @@ impl TrainingRun {
         self.metrics.append(record)
     }
 
-    /// Writes a checkpoint after `step` steps with `files` next to the weights, and deletes older ones. Returns its
-    /// folder.
+    /// Writes a checkpoint after `step` steps with `files` next to the weights, and deletes older checkpoints. Returns
+    /// the folder of the new checkpoint.
     ///
     /// # Errors
     /// Fails when a file cannot be written; the older checkpoint is then untouched.

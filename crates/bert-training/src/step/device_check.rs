@@ -1,9 +1,9 @@
 //! Checks a device before the first step: computes a micro-batch of the run's own shape on the device and on the CPU,
 //! and compares the loss, the gradient of each parameter, and an update of each parameter.
 //!
-//! Drivers and compilers of kernels have failed silently, depending on shape, driver and card: products near zero from
-//! 500 rows on (burn#4966), reads past the end of a factor (burn#5626), gradients of 1e14 and more (burn#5351), a
-//! product miscompiled by Apple's compiler (cubek#645). The loss of such a run may even fall.
+//! Drivers and kernel compilers have silently computed wrong numbers, depending on shape, driver and GPU. Examples are
+//! products near zero from 500 rows on (burn#4966), reads past the end of a factor (burn#5626), gradients of 1e14 and
+//! more (burn#5351), and a product miscompiled by Apple's compiler (cubek#645). The loss of such a run may even fall.
 //!
 //! The model of the check has the run's sizes, at most two layers, and weights drawn from a wider distribution than
 //! the weights of a fresh model, so that GELU and softmax are not nearly linear. Every other row has padding.
@@ -28,11 +28,11 @@ use crate::step::pretraining_objective;
 /// The shape of a micro-batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CheckShape {
-    /// Sequences.
+    /// Number of sequences.
     pub rows: usize,
-    /// Tokens of each, padding included.
+    /// Length of each sequence in tokens, padding included.
     pub length: usize,
-    /// Masked tokens of each.
+    /// Number of masked tokens of each sequence.
     pub predictions: usize,
 }
 
@@ -85,12 +85,12 @@ pub fn check_before_first_step(
 
 /// Maximum number of layers of the check's model.
 const LAYERS: usize = 2;
-/// Standard deviation of its weights.
+/// Standard deviation of the weights of the check's model.
 const INITIALIZER_RANGE: f64 = 0.05;
-/// Seed of its weights, words and dropout masks.
+/// Seed of the check's weights, words and dropout masks.
 const SEED: u64 = 1;
-/// Norms below this share of the norm of all gradients count as this share. The gradient of a key's bias is 0 but for
-/// rounding.
+/// A gradient's norm below this share of the norm of all gradients counts as this share. For example, the gradient of a
+/// key's bias is 0 except for rounding errors.
 const SMALLEST_NORM: f64 = 1e-3;
 /// Maximum relative difference of a tensor in f32.
 const F32_BOUND: f64 = 1e-4;
@@ -103,8 +103,8 @@ const BF16_BOUND: f64 = 0.2;
 /// and precision.
 ///
 /// # Errors
-/// Fails when the values of the device differ from the CPU's; the error names the tensor that differs most. When this
-/// build lacks the backend `flex`.
+/// Fails when the values of the device differ from the CPU's; the error names the tensor that differs most. Also fails
+/// when this build lacks the backend `flex`.
 pub fn check_device(
     name: DeviceName,
     device: &Device,
@@ -201,7 +201,7 @@ struct MicroBatch {
 /// A tensor that differs.
 struct Difference {
     tensor: String,
-    /// Relative to the tensor's norm; infinite if a value is not finite.
+    /// The difference relative to the tensor's norm; infinite if a value is not finite.
     difference: f64,
 }
 

@@ -10,7 +10,7 @@ use crate::step::device_check::{CheckShape, check_device};
 
 /// The shape of the check: a small batch of BERT-tiny.
 const SHAPE: CheckShape = CheckShape { rows: 8, length: 128, predictions: 20 };
-/// Words of its model.
+/// Vocabulary size of the check's model.
 const WORDS: usize = 1000;
 
 /// The device that `--device auto` selects.
@@ -35,7 +35,7 @@ pub fn select_device(name: DeviceName) -> Result<Option<SelectedDevice>, Error> 
     select(measured, check).map(Some)
 }
 
-/// Measures products in f32.
+/// Returns the measured rate of products in f32.
 fn rate(name: DeviceName) -> Result<f64, Error> {
     Ok(product_rate(&name.open()?, Precision::F32))
 }
@@ -46,7 +46,7 @@ fn check(name: DeviceName) -> Result<(), Error> {
     check_device(name, &name.open()?, &model, SHAPE).map(drop)
 }
 
-/// Selects the fastest device that passes, and says why in words.
+/// Selects the fastest device that passes, and states the reason in words.
 fn select(
     devices: Vec<(DeviceName, Result<f64, Error>)>,
     check: impl Fn(DeviceName) -> Result<(), Error>,

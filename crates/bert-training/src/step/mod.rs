@@ -30,8 +30,8 @@ pub struct MicroBatchLoss {
     deferred_backward: Option<DeferredBackward>,
 }
 
-/// The part of a backward pass below the point where gradient checkpointing cut the graph: maps the gradients of the
-/// loss to the remaining gradients.
+/// The part of a backward pass that gradient checkpointing separates from the graph of the loss. It maps the gradients
+/// of the loss to the remaining gradients.
 type DeferredBackward = Box<dyn FnOnce(&mut Gradients) -> Vec<Gradients>>;
 
 impl MicroBatchLoss {
@@ -56,7 +56,7 @@ impl MicroBatchLoss {
 pub struct StepReport {
     /// The total loss of the global batch.
     pub loss: f64,
-    /// The sums of the parts over the micro-batches, in the loss's order.
+    /// The sums of the parts over the micro-batches, in the order of [`MicroBatchLoss::parts`].
     pub parts: Vec<f64>,
     /// Global gradient norm before clipping.
     pub gradient_norm: f64,
@@ -74,7 +74,7 @@ pub struct NotFinite {
 pub struct StepSettings {
     /// The run's seed.
     pub seed: u64,
-    /// Number of steps before it.
+    /// Number of steps before this step.
     pub step: u64,
     /// The learning rate.
     pub learning_rate: f64,
@@ -140,8 +140,8 @@ pub fn train_step<M: Module, B>(
 }
 
 impl Group {
-    /// Runs [`train_step`] in this group: `micro_batches` are this rank's, which follow the micro-batches of the ranks
-    /// before it.
+    /// Runs [`train_step`] in this group: `micro_batches` are the micro-batches of this rank and follow those that the
+    /// preceding ranks compute.
     ///
     /// # Errors
     /// Fails when a rank of the group is lost, when another rank has an error, or when a stop is requested.
@@ -254,8 +254,8 @@ fn figures(
 }
 
 /// Returns the loss of a micro-batch as its share of the loss of the global batch: sums divided by the numbers of
-/// targets in `normalizer`. A micro-batch has the dropout masks that its rows have in the whole batch. With `recompute`,
-/// the layers are recomputed in the backward pass (gradient checkpointing).
+/// targets in `normalizer`. A micro-batch has the dropout masks that its rows have in the whole batch. With
+/// `recompute`, the layers are recomputed in the backward pass (gradient checkpointing).
 pub fn pretraining_objective(
     normalizer: LossNormalizer,
     recompute: bool,
@@ -288,7 +288,7 @@ impl PretrainingParts {
     /// Reads the parts from the report of a step with the loss of [`pretraining_objective`].
     ///
     /// # Panics
-    /// Panics if the report is of a step with a different loss.
+    /// Panics if the report comes from a step with a different loss.
     pub(crate) fn new(report: &StepReport) -> Self {
         let &[masked_lm, next_sentence] = report.parts.as_slice() else {
             panic!("not a step of pre-training")

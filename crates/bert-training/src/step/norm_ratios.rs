@@ -1,7 +1,7 @@
 //! Updates a model by a rule whose learning rate depends on norms of whole parameters, such as LAMB.
 //!
-//! The sums of squares of the chunks are added in f64 in the order of the chunks, so the ratios do not depend on the number
-//! of ranks.
+//! The sums of squares of the chunks are added in f64 in the order of the chunks, so the ratios do not depend on the
+//! number of ranks.
 
 use burn::module::{Module, ModuleVisitor, Param};
 use burn::tensor::Tensor;
@@ -60,7 +60,7 @@ fn ratios<M: Module>(
     Ok(layout.by_tensor(chunks).iter().map(|chunks| ratio(by_norms, chunks)).collect())
 }
 
-/// Returns the ratio of a parameter from the sums of squares of the chunks of it and of its update.
+/// Returns the ratio of a parameter, from the sums of squares of the parameter's chunks and of its update's chunks.
 fn ratio(by_norms: &dyn UpdateByNorms, chunks: &[[f64; 2]]) -> f64 {
     let norm = |side: usize| chunks.iter().map(|squares| squares[side]).sum::<f64>().sqrt();
     by_norms.ratio(norm(0), norm(1))

@@ -15,8 +15,8 @@ pub enum Branches {
 }
 
 impl Branches {
-    /// Draws the attentions of a layer: one alone with probability `drop_net_prob / 2` each, else both. In evaluation
-    /// these are always both.
+    /// Draws the attentions of a layer: each one alone with probability `drop_net_prob / 2`, otherwise both. In
+    /// evaluation mode, a layer always uses both.
     ///
     /// The draw depends on the seed of the step and on `layer`, so it is the same for all micro-batches of a step.
     /// Encoder and decoder number their layers together.

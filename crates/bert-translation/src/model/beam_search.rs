@@ -2,7 +2,7 @@
 //!
 //! The score of a finished sentence is `log p / ((5 + length) / 6)^a`, and its length includes the end token.
 //!
-//! The log-probabilities of the next token, one decoding step after another, with a cache.
+//! [`StepScores`] computes the log-probabilities of the next token, one decoding step after another, with a cache.
 
 use std::cmp::Ordering;
 
@@ -101,7 +101,7 @@ impl Beam {
         let mut extended = Vec::with_capacity(k);
         for (row, token, score) in self.candidates(scores, special, at_limit, 2 * k) {
             if token == special.end {
-                // Only among the best k, or greedy search would not be a beam of one.
+                // Finish only hypotheses among the best k. Otherwise a beam of one would not be greedy search.
                 if extended.len() < k {
                     self.finish(self.open[row].0.clone(), score, length, config);
                 }
@@ -117,15 +117,16 @@ impl Beam {
         };
         let mut open: Vec<(Vec<u32>, f64)> = extended.iter().map(continued).collect();
         let mut rows: Vec<usize> = extended.into_iter().map(|(row, ..)| row).collect();
-        // A small vocabulary may have fewer candidates.
+        // With a small vocabulary, there may be fewer than k candidates.
         open.resize(k, (vec![], f64::NEG_INFINITY));
         rows.resize(k, 0);
         self.open = open;
         rows.into_iter()
     }
 
-    /// Returns the `count` best extensions: hypothesis, token and log-probability of the whole, the best first. Equal
-    /// ones are in the order of hypotheses and tokens. `at_limit` allows the end token only.
+    /// Returns the `count` best extensions, the best first, each as a hypothesis, a token and the log-probability of
+    /// both together. Equally probable extensions are in the order of hypotheses and tokens. `at_limit` allows the end
+    /// token only.
     fn candidates(
         &self,
         scores: &[f32],
@@ -167,7 +168,8 @@ impl Beam {
         self.finished.truncate(config.beam_size);
     }
 
-    /// Returns whether no open hypothesis can become better than the finished ones, if its later tokens were certain.
+    /// Returns whether no open hypothesis can become better than the finished ones, even if all its later tokens had
+    /// probability 1.
     fn is_done(&self, length: usize, config: SearchConfig) -> bool {
         let best_open = self.open.iter().map(|(_, score)| *score).fold(f64::NEG_INFINITY, f64::max);
         if best_open == f64::NEG_INFINITY || config.beam_size == 1 && !self.finished.is_empty() {

@@ -138,7 +138,7 @@ impl Transformer {
         let device = ids.device();
         let bias = match first {
             0 => causal_bias(length, &device),
-            // All cached positions are visible, and the new ones are hidden from each other in order.
+            // All cached positions are visible, and each new position is hidden from the new positions before it.
             _ => Tensor::cat(
                 vec![Tensor::zeros([1, 1, length, first], &device), causal_bias(length, &device)],
                 3,
@@ -163,8 +163,8 @@ impl Transformer {
 
     /// Returns the summed loss of the tokens that follow each position.
     ///
-    /// With `z` the logits and `e` the smoothing, `(1 - e) (-log p(label)) + e mean_v(-log p(v))` equals
-    /// `-log p(label) + e (z_label - mean_v(z_v))`, so that no logits but the label's and the mean are needed.
+    /// Let `z` be the logits and `e` the smoothing. Then `(1 - e) (-log p(label)) + e mean_v(-log p(v))` equals `-log
+    /// p(label) + e (z_label - mean_v(z_v))`, so the smoothing needs only the label's logit and the mean logit.
     ///
     /// # Shapes
     /// - hidden: `[n, hidden]`; labels: `[n]`

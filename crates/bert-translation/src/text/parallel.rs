@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use bert_storage::Error;
 
-/// The name of the label column of a table that has none. No header has it.
+/// The name given for the label column, because these tables have none. No header contains this name.
 const NO_LABEL: &str = "\u{0}";
 
 /// Flags for the parallel text.

@@ -147,7 +147,7 @@ impl TrainConfig {
         }
     }
 
-    /// Returns Adam as in Vaswani et al., 2017.
+    /// Returns the hyper-parameters of Adam as in Vaswani et al., 2017.
     pub(crate) fn optimizer() -> OptimizerConfig {
         OptimizerConfig {
             beta2: 0.98,

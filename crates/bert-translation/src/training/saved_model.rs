@@ -1,7 +1,8 @@
 //! Opens BERT for a new model, and translation models in checkpoints.
 //!
-//! In addition to the files of every checkpoint, it has `translation.json` (sizes and tokenizer settings) and the
-//! vocabularies. `model.safetensors` contains the Transformer and BERT.
+//! In addition to the files of every checkpoint, a checkpoint of a translation model has the vocabularies and
+//! `translation.json`, which contains the sizes and the tokenizer settings. `model.safetensors` contains the
+//! Transformer and BERT.
 
 use std::path::Path;
 

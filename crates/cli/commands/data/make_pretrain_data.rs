@@ -178,7 +178,8 @@ pub fn run(mut args: Args) -> anyhow::Result<()> {
     show_held_out(&args, &outcome.manifest)
 }
 
-/// Rejects a command line without all required flags, which `--config` may have given. A dry run writes no output.
+/// Rejects options that lack a required flag after `--config` was read. A dry run writes nothing, so it does not
+/// require `--output`.
 fn require_flags(args: &Args) -> anyhow::Result<()> {
     let BuildConfig { input, vocab, output, .. } = &args.config;
     let flags = [
@@ -196,8 +197,8 @@ fn require_flags(args: &Args) -> anyhow::Result<()> {
     }
 }
 
-/// Builds the held-out data set, if one is wanted, and prints its report. With `--json`, its manifest is in its folder
-/// only, because a program prints one object.
+/// Builds the held-out data set, if one is wanted, and prints its report. With `--json`, the manifest of this data set
+/// is not printed, because a program prints only one object; it is in the data set's folder.
 fn show_held_out(args: &Args, training: &Manifest) -> anyhow::Result<()> {
     let built =
         with_progress(args.print.quiet, |on_progress| build_held_out(&args.config, training, on_progress))?;
@@ -214,7 +215,8 @@ fn show_held_out(args: &Args, training: &Manifest) -> anyhow::Result<()> {
     }
 }
 
-/// Replaces the input `-`. A part or an engine would read it on another machine.
+/// Replaces the input `-` by a copy of standard input. Rejects it for a part or an engine, which would read the copy on
+/// another machine.
 fn copy_standard_input(args: &mut Args) -> anyhow::Result<StandardInput> {
     let is_shared = args.config.part.is_some() || args.engine != engine::LOCAL;
     if is_shared && args.config.input.iter().any(|input| input.as_os_str() == "-") {

@@ -49,7 +49,7 @@ struct Made<'a> {
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     let mut inputs = args.input.clone();
-    // Check this before hours of reading.
+    // Check the output before hours of reading.
     let output = args.overwrite.output(&args.output)?;
     let _copy = StandardInput::copy(&mut inputs, None, Some(&args.output), args.print.quiet)?;
     reject_output_inside(&inputs, &args.output)?;

@@ -1,4 +1,5 @@
-//! Estimates the time of a plan from short runs: a step, an evaluation and the preparation of each kind of training.
+//! Estimates the time of a plan from short runs, which measure a step, an evaluation and the preparation of each kind
+//! of training.
 
 use bert_training::Resume;
 use std::collections::HashMap;
@@ -204,7 +205,7 @@ impl Clock {
         let last = self.steps[self.steps.len() - 1];
         let mut each: Vec<f64> = self.steps.windows(2).map(|pair| pair[1] - pair[0]).collect();
         each.sort_by(f64::total_cmp);
-        // The mean of the middle half: the first steps fill caches, and other programs disturb some.
+        // Use the mean of the middle half, because the first steps fill caches and other programs slow down some steps.
         let middle = &each[each.len() / 4..each.len() - each.len() / 4];
         let step = match middle.len() {
             0 => first,

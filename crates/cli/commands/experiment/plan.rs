@@ -203,7 +203,7 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// Returns the configuration of a fine-tuning: the flags of the setting, then the ones of the command line.
+    /// Returns the configuration of a fine-tuning: the flags of the setting, then the flags of the command line.
     pub(super) fn config(
         &mut self,
         task: &Task,

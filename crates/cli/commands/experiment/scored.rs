@@ -76,7 +76,7 @@ pub(super) fn run(args: &Args, experiment: &Experiment, stop: &StopFlag) -> anyh
     Ok(Some(Report { results, body: html! {} }))
 }
 
-/// Puts the results together.
+/// Returns the results of the experiment with the rows, notes and times.
 pub(super) fn results(planner: &Planner<'_>, timing: Timing, rows: Rows, notes: Vec<String>) -> Results {
     let experiment = planner.experiment;
     Results {
@@ -109,7 +109,7 @@ fn rows(planner: &Planner<'_>, plan: &[PlannedRun]) -> anyhow::Result<RowsAndWar
                 }
                 let (row, warned) = score_row(planner, model, &task, &setting.name, &folders)?;
                 rows.push(row);
-                // Random weights are a baseline, which is meant to fail.
+                // Runs from random weights are a baseline with low scores by design, so there is no warning about them.
                 if !setting.flags.contains("--random-init") {
                     warnings.extend(warned);
                 }

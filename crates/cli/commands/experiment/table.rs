@@ -1,4 +1,4 @@
-//! The table of an experiment: numbers with their form on paper.
+//! The table of an experiment: numbers, each with its text in the table.
 
 use bert_tasks::Metric;
 use serde::ser::{SerializeMap, SerializeSeq};
@@ -56,7 +56,7 @@ impl Cell {
         Self::Number(value, value.map_or("-".to_string(), |value| format!("{value:.decimals$}")))
     }
 
-    /// Returns a score in the form of its metric: fractions in per cent, in JSON as fractions.
+    /// Returns a score in the form of its metric. The table has fractions in per cent; JSON has them as fractions.
     pub(super) fn score(metric: Metric, value: Option<f64>) -> Self {
         Self::Number(value, metric.cell(value))
     }
@@ -96,7 +96,7 @@ impl Serialize for Cell {
     }
 }
 
-/// The rows under their headings. In JSON a list of objects.
+/// The rows under their headings. In JSON, they are a list of objects.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Rows {
     pub(super) headings: Vec<Heading>,
@@ -139,7 +139,7 @@ pub(super) struct Results {
     pub(super) checkpoints: Vec<String>,
     /// Seconds that the experiment was estimated to take; null if nothing was trained.
     pub(super) estimated_seconds: Option<f64>,
-    /// Seconds that it took.
+    /// Seconds that the experiment took.
     pub(super) seconds: f64,
     /// The table.
     pub(super) rows: Rows,

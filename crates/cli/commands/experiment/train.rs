@@ -46,7 +46,7 @@ impl Started {
         // Every flag is listed, so that adding one requires a decision here whether it makes a different experiment.
         let Args {
             name,
-            // Each fine-tuning compares them with its own, as far as they affect it.
+            // Each fine-tuning compares these flags with its saved options, if they affect it.
             checkpoint: _,
             data: _,
             seeds: _,
@@ -54,11 +54,11 @@ impl Started {
             flags: _,
             // More tasks add fine-tunings.
             tasks: _,
-            // The instances that they select are computed again.
+            // The instances that these flags select are computed again.
             input: _,
             instances: _,
             max_seq_length: _,
-            // The results do not depend on these.
+            // The results do not depend on these flags.
             output: _,
             dry_run: _,
             threads: _,

@@ -62,7 +62,7 @@ impl Program for Args {
 /// Runs the command.
 pub fn run(mut args: Args) -> anyhow::Result<()> {
     args.threads.start_pool();
-    // Before signals are handled, so that they end a download.
+    // Download before signals are handled, so that a signal ends the download.
     start_from_names(&mut args.config, args.run.print.quiet)?;
     let stop = stop_on_signals()?;
     let mut log = RunLog::open(&args.log, &args.config.output, &args.config)?;

@@ -21,7 +21,7 @@ impl FinetuneFlags {
         Self::parse_over(own, &[], flags)
     }
 
-    /// Parses the flags like [`Self::parse`]; they replace values of the flags in `defaults`.
+    /// Parses the flags like [`Self::parse`]. Their values replace the values that `defaults` gives for the same flags.
     pub(in crate::commands) fn parse_over(
         own: &[(&str, &str)],
         defaults: &[String],

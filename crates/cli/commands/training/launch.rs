@@ -24,11 +24,11 @@ use crate::process::signals::STOP_AT_END_OF_INPUT;
 
 /// Exit code of a program that may succeed when it is started again.
 const RETRY: i32 = 75;
-/// Time between two looks at the ranks.
+/// Time between two checks of the ranks.
 const TURN: Duration = Duration::from_millis(50);
 /// Time that the other ranks have to end after one has failed.
 const GRACE: Duration = Duration::from_secs(30);
-/// Pause before the first new start. It doubles with each one, up to [`MAX_PAUSE`].
+/// Pause before the first new start. The pause doubles with each further start, up to [`MAX_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const MAX_PAUSE: Duration = Duration::from_secs(60);
 
@@ -125,7 +125,8 @@ fn with_resume(flags: &[OsString], output: &Path, is_restart: bool) -> Vec<OsStr
 struct Ranks {
     children: Vec<Child>,
     ended: Vec<Option<ExitStatus>>,
-    /// The standard inputs of the ranks. A rank stops at the end of it, also if this process is killed.
+    /// The standard inputs of the ranks. A rank stops when its standard input ends, which also happens if this process
+    /// is killed.
     _inputs: Vec<ChildStdin>,
 }
 
@@ -197,7 +198,7 @@ impl Ranks {
 
     fn send(&self, signal: i32) {
         for (child, ended) in self.children.iter().zip(&self.ended) {
-            // A child that is not waited for keeps its number.
+            // A child keeps its process id until it is waited for.
             if let (None, Some(pid), Some(signal)) =
                 (ended, Pid::from_raw(child.id() as i32), Signal::from_named_raw(signal))
             {

@@ -81,8 +81,8 @@ impl Program for Args {
 
     const SECTION: &str = "pretrain";
 
-    /// The warm-up of the recipe is reduced to a tenth of the `--steps` of the command line if it is longer than these.
-    /// With `--budget` it is a tenth of the steps that fit.
+    /// Reduces the warm-up of the recipe to a tenth of the command line's `--steps` if it is longer than these steps.
+    /// With `--budget`, the warm-up is a tenth of the steps that fit the budget.
     fn fit_recipe(options: &mut Map<String, Value>, given: &ArgMatches) {
         let steps = given.try_get_one::<u64>("steps").ok().flatten();
         let is_explicit = given.try_get_one::<u64>("warmup_steps").ok().flatten().is_some();
@@ -106,7 +106,8 @@ impl Program for Args {
 /// Runs the command.
 pub fn run(mut args: Args) -> anyhow::Result<()> {
     args.threads.start_pool();
-    // Before signals are handled, so that they end a download, and before other ranks wait for this one.
+    // Download before signals are handled, so that a signal ends the download, and before other ranks wait for this
+    // one.
     let PretrainConfig { init_checkpoint, output, .. } = &mut args.config;
     if let Some(path) = init_checkpoint {
         *path = pinned_start(path, output, args.run.print.quiet)?;

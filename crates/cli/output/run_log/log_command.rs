@@ -16,13 +16,13 @@ use crate::output::progress::print_note;
 const QUEUE: usize = 10_000;
 /// Maximum time that the program has to end after the end of its input.
 const LIMIT: Duration = Duration::from_secs(60);
-/// The same after a signal has asked the run to stop.
+/// Maximum time that the program has after a signal has asked the run to stop.
 const LIMIT_OF_STOP: Duration = Duration::from_secs(5);
-/// The same for a program that has closed its input during the run.
+/// Maximum time that a program has if it closed its input during the run.
 const LIMIT_OF_CLOSED: Duration = Duration::from_secs(1);
 /// Time after which the wait is shown.
 const SILENT: Duration = Duration::from_secs(10);
-/// Time between two looks at the program.
+/// Time between two checks of the program.
 const TURN: Duration = Duration::from_millis(20);
 
 /// A running program.
@@ -60,8 +60,9 @@ impl LogCommand {
         Ok(())
     }
 
-    /// Closes the program's input and waits until it ends, at most a minute, and at most five seconds after a request to
-    /// stop. Then it is killed. Returns a warning if lines were lost, or if the program failed or was killed.
+    /// Closes the program's input and waits until the program ends, for at most a minute, and at most five seconds
+    /// after a request to stop. Then kills the program. Returns a warning if lines were lost, or if the program failed
+    /// or was killed.
     pub(super) fn finish(self, stop: &StopFlag) -> Option<String> {
         self.finish_within(|| if stop.requested().is_some() { LIMIT_OF_STOP } else { LIMIT })
     }
@@ -137,7 +138,7 @@ fn kill_group(child: &mut Child) {
 fn shell(line: &str) -> Command {
     use std::os::unix::process::CommandExt;
     let mut command = Command::new("sh");
-    // A group of its own: Ctrl-C stops the training first, and the program sees the end of its input.
+    // The program has a process group of its own: Ctrl-C stops the training first, and then the program's input ends.
     command.arg("-c").arg(line).process_group(0);
     command
 }

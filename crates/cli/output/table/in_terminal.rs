@@ -86,7 +86,8 @@ impl Table {
         self.texts(column).map(UnicodeWidthStr::width).max().unwrap_or(0)
     }
 
-    /// Returns the smallest width of a column: of its longest word, and enough to read a text.
+    /// Returns the minimum width of a column. It fits the longest word and all numbers, and is large enough to read a
+    /// text.
     fn narrowest(&self, column: usize) -> usize {
         let words = self.texts(column).flat_map(str::split_whitespace);
         let word = words.map(UnicodeWidthStr::width).max().unwrap_or(0);

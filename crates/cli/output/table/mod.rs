@@ -176,7 +176,7 @@ pub fn as_table(value: &impl Tabular) -> String {
     value.table().text(stdout_width())
 }
 
-/// Formats the p of a test with four decimals.
+/// Formats the p-value of a test with four decimals.
 pub fn p_value(p: f64) -> String {
     if p < 1e-4 { "<0.0001".to_string() } else { format!("{p:.4}") }
 }

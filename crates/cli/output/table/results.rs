@@ -204,7 +204,7 @@ fn about_dev(task: &Task, examples: usize, metric: Metric) -> String {
 }
 
 impl Tabular for Comparison {
-    /// Returns a row for each side and one for the difference, with its interval and p.
+    /// Returns a row for each side and one for the difference, with its interval and p-value.
     fn table(&self) -> Table {
         let test = &self.test;
         let metric = self.test.metric;

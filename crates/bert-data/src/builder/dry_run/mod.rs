@@ -48,8 +48,8 @@ pub struct Estimate {
     pub shards: usize,
     /// Total bytes of the Parquet files.
     pub bytes: u64,
-    /// Maximum bytes on disk during the build: the tokens, the rows in flight, and the shards, which stay in the work
-    /// folder of the output until all are written.
+    /// Maximum bytes on disk during the build: the token store, in reference mode the rows, and the shards, which stay
+    /// in the work folder of the output until all are written.
     pub scratch: u64,
     /// Peak resident memory in bytes.
     pub memory: u64,
@@ -91,7 +91,7 @@ impl fmt::Display for Estimate {
     }
 }
 
-/// Estimates the output of [`crate::build`] for a configuration. The output folder is not required and not touched.
+/// Estimates the output of [`crate::build`] for a configuration. The output folder is neither required nor changed.
 ///
 /// # Errors
 /// Fails as [`crate::build`] does for options and inputs. Errors in the text outside the sample are not found.
@@ -121,7 +121,7 @@ pub fn dry_run(config: &BuildConfig) -> Result<Estimate> {
     let rows_per_trial_row = rows / trial.rows.max(1) as f64;
     let bytes = (trial.bytes as f64 * rows_per_trial_row) as u64;
     let sizes = Sizes { rows, packed: trial.packed as f64 * rows_per_trial_row, text };
-    // The threads share the reading. The held-out documents are built from a second reading.
+    // A build divides the reading among its threads. The held-out documents are built from a second reading.
     let readings = if config.hold_out.is_some() && !config.held_out { 2.0 } else { 1.0 };
     let before = readings * (reading / threads as f64 + tokenizing);
     let building = trial.seconds * rows_per_trial_row;
@@ -221,9 +221,9 @@ fn scratch(config: &BuildConfig, plan: &Plan, sizes: &Sizes) -> u64 {
     text + rows as u64
 }
 
-/// Estimates peak resident memory, the maximum of tokenizing and of building shards. Building shards needs several
-/// buckets at once, plus the document index if it fits; in reference mode, plus the text and the row offsets. The
-/// constants were measured on the benchmark corpus.
+/// Estimates peak resident memory: the larger of the memory for tokenizing and the memory for building shards. Building
+/// shards needs several buckets at once. In keyed mode it also needs the document index if that fits, and in reference
+/// mode the text and the row offsets. The constants were measured on the benchmark corpus.
 fn memory(config: &BuildConfig, plan: &Plan, tuning: &Tuning, threads: usize, sizes: &Sizes) -> u64 {
     let [text, index] = sizes.text.bytes(plan.width);
     let resident = match config.random {
@@ -247,12 +247,12 @@ const SECONDS_PER_SYNC: f64 = 0.004;
 const BASE: f64 = 9e6;
 /// Bytes for the tokenizer, which is freed before instances are built.
 const TOKENIZER: f64 = 2e6;
-/// Bytes for the tokenizer's word cache of a thread.
+/// Bytes per thread for the tokenizer's word cache.
 const WORD_CACHE_PER_THREAD: f64 = 3.4e6;
 /// Bytes for dictionaries, pages and compression of a row group.
 const WORKER_BYTES: f64 = 8e6;
-/// Bytes per packed byte of a bucket in flight: documents, packed rows, a row group as columns, and compressed row
-/// groups that wait to be written.
+/// Bytes of memory per packed byte of a bucket that is being built: documents, packed rows, a row group as columns, and
+/// compressed row groups that wait to be written.
 const WORKER_BYTES_PER_PACKED_BYTE: f64 = 3.5;
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Reads all inputs once and samples blocks of their text at equal distances.
 //!
-//! Memory use does not grow with the size of the text or the length of its lines: at most 64 blocks of half a mebibyte
-//! are kept. Also counts the bytes and documents of the whole text, and rejects files that are not text.
+//! Memory use does not grow with the size of the text or the length of its lines: at most 64 blocks of at most half a
+//! mebibyte are kept. Also counts the bytes and documents of the whole text, and rejects files that are not text.
 
 use std::path::Path;
 
@@ -73,8 +73,8 @@ impl Sample {
     }
 }
 
-/// Counts the documents that begin in a block. `in_document` is whether a document is open before the block; updated to
-/// the state after it.
+/// Counts the documents that begin in a block. `in_document` tells whether a document is open before the block, and is
+/// updated to the state after the block.
 fn begun_documents(block: &Block, in_document: &mut bool) -> u64 {
     if block.format.has_rows() {
         return block.rows().filter(|(_, text)| text.is_some_and(|text| !text.is_empty())).count() as u64;

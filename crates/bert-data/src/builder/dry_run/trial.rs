@@ -23,7 +23,8 @@ use crate::shard::writer::{EncodedRowGroup, RowEncoder, ShardFormat, ShardWriter
 /// Minimum number of instances built from the sample, if its passes yield that many.
 const MIN_ROWS: u64 = 40_000;
 
-/// Bytes of packed instances after which no further pass is run, even with fewer instances (long ones).
+/// Bytes of packed instances after which no further pass is run, even if there are fewer than [`MIN_ROWS`] instances
+/// because they are long.
 const MAX_PACKED_BYTES: usize = 64 << 20;
 
 /// The size of the data set of a sample, and the time to build it.

@@ -86,8 +86,8 @@ pub(crate) fn card(manifest: &Manifest) -> String {
     card
 }
 
-/// Returns the splits of the data set, as `datasets` reads them. The held-out documents of training data are a
-/// configuration of their own, because they may have different columns.
+/// Returns the splits of the data set, as `datasets` reads them. The held-out documents of training data are a separate
+/// configuration, because they may have different columns.
 fn splits(config: &ResolvedConfig) -> String {
     let split = |name: &str, split: &str, path: &str| {
         format!("- config_name: {name}\n  data_files:\n  - split: {split}\n    path: \"{path}\"")

@@ -89,8 +89,8 @@ fn find_foreign(names: &[String]) -> Option<&String> {
     names.iter().find(|name| !ours && owner_of(name).is_none() && !is_ignored_file(name))
 }
 
-/// Rejects a folder that cannot be used. Returns the manifest of a finished data set in it, unless it may be
-/// overwritten or this same command was stopped while it committed. Changes nothing.
+/// Rejects a folder that cannot be used. Returns the manifest of a finished data set in the folder, unless the data set
+/// may be overwritten or an earlier run of this command was stopped while it committed the data set. Changes nothing.
 fn check(
     folder: &StagedFolder<'_>,
     overwrite: bool,
@@ -134,7 +134,8 @@ fn check(
     Ok(None)
 }
 
-/// Removes the held-out data set of the training data that are replaced: its documents may be among the new ones.
+/// Removes the held-out data set of the training data that are replaced: its documents may be among the new training
+/// data.
 ///
 /// # Errors
 /// Fails when another process uses that data set; the training data are then not replaced.
@@ -233,8 +234,8 @@ impl<'a> Output<'a> {
         Ok(if is_named { self.folder.path_of(name) } else { self.work.path(name) })
     }
 
-    /// Returns the manifest if an earlier run of this command already wrote it. Only the work folder remains to be
-    /// removed in that case.
+    /// Returns the manifest if an earlier run of this command already wrote it. In that case, only the work folder
+    /// still has to be removed.
     pub(crate) fn committed(&mut self) -> Result<Option<Manifest>> {
         let there = || match &self.objects {
             Some(objects) => objects.has(MANIFEST),

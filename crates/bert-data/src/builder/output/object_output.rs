@@ -1,8 +1,8 @@
 //! Publishes a data set in an object store; readers see no data set until the manifest is written.
 //!
-//! The build works in a folder on disk. It writes a claim, `.build.json`, to the store, which names the build that owns
-//! the shards. Each finished shard is uploaded and then deleted locally. The manifest is written last, and only if no
-//! manifest exists yet. There are no locks: two processes with the same claim upload the same bytes.
+//! The build works in a folder on disk. It writes a claim, `.build.json`, to the store. The claim names the build that
+//! owns the shards. Each finished shard is uploaded and then deleted locally. The manifest is written last, and only if
+//! no manifest exists yet. There are no locks: two processes with the same claim upload the same bytes.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};

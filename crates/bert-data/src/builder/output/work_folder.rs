@@ -1,8 +1,8 @@
 //! The work folder: stores the progress of a build, so that the same command can continue after an interruption.
 //!
-//! Every finished file has a small JSON receipt. The [`Identity`] in the folder identifies the command to which it
-//! belongs: the options that affect the output bytes, the digest of the vocabulary, and the versions of the random
-//! streams and the format. The contents of the inputs are recorded in the receipts of the token store
+//! Every finished file has a small JSON receipt. The [`Identity`] in the folder identifies the command to which the
+//! folder belongs: the options that affect the output bytes, the digest of the vocabulary, and the versions of the
+//! random streams and the format. The contents of the inputs are recorded in the receipts of the token store
 //! (`builder::token_store`); the location of the inputs does not matter. Receipts need no fsync: each contains digests,
 //! and files that do not match are rebuilt.
 
@@ -20,7 +20,7 @@ use crate::program::is_of_this_version;
 use crate::shard::writer::{FORMAT_VERSION, STREAMS_VERSION};
 
 const IDENTITY: &str = "identity.json";
-/// The receipt which records that earlier files are cleared and everything in the work folder is complete.
+/// The receipt that records that earlier files were removed and that the work folder is complete.
 pub(crate) const COMMITTING: &str = "commit.json";
 
 /// Name prefixes of the token store's files: the documents, their index, and the receipts of both.
@@ -68,7 +68,7 @@ pub(crate) struct Difference {
 }
 
 impl Difference {
-    /// Returns the difference between builds whose options are all equal.
+    /// Returns the difference between builds with equal options: their texts.
     pub(crate) fn text() -> Self {
         Self {
             name: "the text".to_owned(),

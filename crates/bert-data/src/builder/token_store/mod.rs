@@ -42,7 +42,7 @@ struct SegmentReceipt {
     segment: u64,
     segments: u64,
     read: ReadReport,
-    /// The range, if the segment is one of a divided file.
+    /// The range of the file, if the segment is a range of a divided file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     range: Option<RangeRead>,
     counts: Counts,
@@ -132,7 +132,7 @@ impl Division {
         Ok(CachedSegment::Valid(Box::new(receipt)))
     }
 
-    /// Returns the state of every segment of this part; reads all of their files.
+    /// Returns the state of every segment of this part; reads all files of these segments.
     fn all_cached(
         &self,
         prepared: &PreparedBuild<'_>,

@@ -18,7 +18,7 @@ pub(super) const MAX_SEGMENTS: u64 = 256;
 pub(super) struct SegmentText {
     /// Indices of the files.
     pub(super) files: Range<usize>,
-    /// The range of the only file, if the segment has not the whole file.
+    /// The range of the file, if the segment is not whole files.
     pub(super) range: Option<FileRange>,
     /// Number of bytes on disk.
     pub(super) bytes: u64,
@@ -59,13 +59,13 @@ impl Segments {
     }
 }
 
-/// Returns the number of bytes of a segment.
+/// Returns the minimum number of bytes of a segment.
 pub(super) fn share_of(sizes: &[u64], min_bytes: u64) -> u64 {
     min_bytes.max(sizes.iter().sum::<u64>().div_ceil(MAX_SEGMENTS)).max(1)
 }
 
-/// Groups consecutive files into segments of at least `share` bytes. The ranges of a divided file are segments of their
-/// own.
+/// Groups consecutive files into segments of at least `share` bytes. Each range of a divided file is a separate
+/// segment.
 pub(super) fn segments_of(
     sizes: &[u64],
     share: u64,

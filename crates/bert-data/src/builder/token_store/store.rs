@@ -25,7 +25,7 @@ pub(crate) struct Store {
     pub(super) segments: Vec<Segment>,
     pub(crate) read: ReadReport,
     pub(crate) counts: Counts,
-    /// One digest of the options, vocabulary, program and text; all later receipts of this build name it.
+    /// Digest of the options, vocabulary, program and text; all later receipts of this build contain it.
     pub(crate) build: String,
 }
 
@@ -176,7 +176,8 @@ struct RangesBefore {
 }
 
 impl DividedFile {
-    /// Adds the next range. Removes its entry from its report `read`, and after the last range adds the entry of the file.
+    /// Adds the next range. Removes the entry of the range from its report `read`; after the last range, adds the entry
+    /// of the file instead.
     ///
     /// # Errors
     /// Fails when two ranges of the file were read from different text, or when [`LineCheck::add_block`] fails.

@@ -49,7 +49,8 @@ pub(super) struct TokenizedBlock {
     pub(super) ids: Vec<u32>,
     pub(super) events: Vec<Event>,
     pub(super) lines: LineCheck,
-    /// Number of sentences that were cut although the text is split and that have no end of a sentence.
+    /// Number of sentences that were cut and that contain no character that ends a sentence, although the text is split
+    /// into sentences.
     pub(super) unsegmented: u64,
     /// Number of sentences with words that are too long for the tokenizer.
     pub(super) long_words: u64,
@@ -164,7 +165,7 @@ fn add_row(
     joined.and_then(|joined| joined.example)
 }
 
-/// Tokenizes a sentence. If it exceeds the maximum length, it is cut into pieces, and each becomes a sentence.
+/// Tokenizes a sentence. If it exceeds the maximum length, it is cut into pieces, and each piece becomes a sentence.
 fn encode_sentence(
     sentence: &str,
     encoder: &mut Encoder<'_>,
@@ -236,7 +237,7 @@ pub(super) struct Joiner<'a> {
     pub(super) file_tokens: usize,
     /// Whether the open document has had a non-blank line.
     has_line: bool,
-    /// Selects documents, if some are held out; the open document then waits for its end.
+    /// Selects documents, if some are held out; the sentences of a document then wait until the document ends.
     filter: Option<DocumentFilter>,
     open: OpenDocument,
 }
@@ -321,7 +322,7 @@ impl<'a> Joiner<'a> {
         Ok(())
     }
 
-    /// Ends the open document; `continues` is whether the rest of it follows as a further document.
+    /// Ends the open document; `continues` tells whether the rest of the document follows as a separate document.
     pub(super) fn close(&mut self, continues: bool) -> Result<()> {
         if let Some(filter) = self.filter
             && !self.open.sentences.is_empty()

@@ -40,7 +40,8 @@ impl BuildConfig {
         }
     }
 
-    /// Finds the input files, of which none may be the vocabulary or in an output folder, and recognizes their formats.
+    /// Finds the input files and recognizes their formats. No input file may be the vocabulary or be in an output
+    /// folder.
     ///
     /// # Errors
     /// Fails when files cannot be found or recognized, when one is given twice or is the vocabulary, or when an output
@@ -119,11 +120,13 @@ impl<'a> TextReader<'a> {
         let Self { encoders, unknown, config, pool } = self;
         let mut joiner = Joiner::new(documents, *unknown, config, files);
         if range.is_some_and(|range| range.start.text > 0) {
-            // Bad lines are compared with all lines of the file, when the statistics of its ranges are added up.
+            // The number of bad lines is compared with the number of all lines of the file later, when the statistics
+            // of its ranges are added up.
             joiner.rules.bad_lines = BadLines::Any;
         }
         let mut source = Source { range, ..Source::new(files, config.reading()) };
-        // One block per thread, and equally many read ahead or waiting to be joined; fewer if lines are very long.
+        // There is room for one block per thread, and for as many blocks that are read ahead or wait to be joined. If
+        // lines are very long, there are fewer blocks.
         let room = 2 * encoders.len() * BLOCK;
         let mut last = 0;
         let stop = AtomicBool::new(false);

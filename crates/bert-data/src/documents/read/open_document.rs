@@ -44,8 +44,8 @@ fn times(a: u64, b: u64) -> u64 {
     if sum >= PRIME { sum - PRIME } else { sum }
 }
 
-/// The hash of a text without its spaces: a polynomial of its bytes. The hash of two texts follows from their hashes,
-/// so neither the division into lines and sentences nor that into blocks matters.
+/// The hash of a text without its spaces: a polynomial of its bytes. The hash of two concatenated texts follows from
+/// their hashes, so neither the division into lines and sentences nor the division into blocks matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TextHash {
     hash: u64,
@@ -110,7 +110,7 @@ impl OpenDocument {
         self.sentences.push((ids.len() as u32, piece));
     }
 
-    /// Removes the sentences; of a document that continues, the text is kept.
+    /// Removes the sentences; keeps the text hash if the document continues.
     pub(super) fn clear(&mut self, continues: bool) {
         self.ids.clear();
         self.sentences.clear();

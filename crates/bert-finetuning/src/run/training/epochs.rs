@@ -1,4 +1,5 @@
-//! The end of an epoch: scores the model, records the losses, keeps the best model, and scores it on every part at the end.
+//! The end of an epoch: scores the model, records the losses and keeps the best model. At the end of the run, scores
+//! the best model on every part.
 
 use std::collections::BTreeMap;
 use std::mem;

@@ -1,5 +1,5 @@
-//! The loop of a training over epochs and steps: on one task, or on several tasks that share an encoder. A stream of the
-//! seed decides the order of the examples in each epoch, and the task of each step.
+//! The loop of a training over epochs and steps: on one task, or on several tasks that share an encoder. Random streams
+//! keyed by the seed determine the order of the examples in each epoch and the task of each step.
 
 mod epochs;
 
@@ -29,7 +29,7 @@ struct TrainedTask<'a, T> {
     frozen: Option<Tensor<2>>,
 }
 
-/// The number of epochs after a step, as a fraction of the step's number.
+/// The ratio by which the number of a step is multiplied to obtain the number of epochs.
 #[derive(Clone, Copy)]
 struct EpochRate {
     numerator: u64,
@@ -39,7 +39,7 @@ struct EpochRate {
 /// A training in progress, without its model and optimizer. The model `M` has the heads of all tasks.
 pub(crate) struct Training<'a, T: FinetuneTask, M> {
     tasks: Vec<TrainedTask<'a, T>>,
-    /// Returns the model of the task with a number.
+    /// Returns the model of the task with this number.
     task_model: fn(&M, usize) -> T::Model,
     /// The draw of the task of each step; `None` with one task.
     draw: Option<TaskDraw>,
@@ -139,7 +139,7 @@ impl<'a, T: FinetuneTask, M: Module> Training<'a, T, M> {
         stop: &StopFlag,
         on_event: &mut dyn FnMut(FinetuneEvent),
     ) -> Result<TrainState<M>, Error> {
-        // A stop during the evaluation at the end of an epoch leaves the losses of the epoch.
+        // If a stop interrupted the evaluation at the end of an epoch, the progress still has the losses of this epoch.
         let has_losses = self.progress.tasks.iter().any(|task| !task.losses.is_empty());
         let mut evaluation_pending = has_losses && self.ends_epoch();
         while evaluation_pending || !self.is_over() {

@@ -1,4 +1,4 @@
-//! The compute device by its name on the command line; [`open`] converts a name to a burn `Device`.
+//! The names of compute devices on the command line; [`open`] converts a name to a burn `Device`.
 //!
 //! burn has one backend type for CUDA, Vulkan, Metal and WebGPU, so all GPUs run the same code.
 
@@ -102,7 +102,7 @@ impl<'de> Deserialize<'de> for DeviceName {
 }
 
 impl DeviceName {
-    /// Returns whether it computes in main memory.
+    /// Returns whether the device computes in main memory.
     pub fn is_cpu(self) -> bool {
         matches!(self, Self::Flex | Self::Ndarray)
     }

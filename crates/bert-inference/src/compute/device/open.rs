@@ -1,7 +1,7 @@
 //! Opens a device by name, or returns an error with instructions, and lists the devices of this machine.
 //!
 //! No other module depends on the backend features (`flex`, `ndarray`, `cuda`, `wgpu`). `Device::default()` depends on
-//! which of them happen to be enabled, so it is never used.
+//! the enabled features, so it is never used.
 
 use burn::tensor::Device;
 
@@ -37,8 +37,8 @@ impl DeviceName {
         }
     }
 
-    /// Returns all devices of this machine that this build can open: the CPU, then GPUs. `ndarray` is not listed, because
-    /// it is the same CPU.
+    /// Returns all devices of this machine that this build can open: the CPU, then GPUs. `ndarray` is not listed,
+    /// because it is the same CPU.
     pub fn available() -> Vec<Self> {
         let found = cfg!(feature = "flex").then_some(Self::Flex).into_iter();
         #[cfg(feature = "cuda")]
@@ -58,8 +58,8 @@ mod gpu {
 
     /// Opens a GPU and runs one small product on it.
     ///
-    /// The driver is loaded at the first use, and a missing driver causes a panic deep inside the runtime; it is caught
-    /// here and converted to an error.
+    /// The driver is loaded at the first use, and a missing driver causes a panic inside the runtime. This function
+    /// catches the panic and converts it to an error.
     pub(super) fn open(name: DeviceName, device: impl FnOnce() -> Option<Device>) -> Result<Device, Error> {
         let opened = bert_storage::catch_panic(|| {
             let device = device()?;
@@ -87,7 +87,7 @@ mod gpu {
         }
     }
 
-    /// Returns the devices of wgpu, cards before software.
+    /// Returns the devices of wgpu, GPUs before software devices.
     #[cfg(feature = "wgpu")]
     pub(super) fn wgpu_devices() -> Vec<Device> {
         let found = bert_storage::catch_panic(|| {

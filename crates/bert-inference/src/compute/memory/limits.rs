@@ -13,7 +13,7 @@ use burn::tensor::Device;
 pub(crate) enum LimitKind {
     /// The memory and swap space of the machine.
     Machine,
-    /// Free memory at the moment, which may change.
+    /// The memory that is free at the moment; this may change.
     Available,
     /// A control group, as used by containers and batch systems.
     ControlGroup,
@@ -55,8 +55,9 @@ impl Display for MemoryLimit {
 }
 
 impl MemoryLimit {
-    /// Returns the limits of one of `ranks` processes on this computer that compute on a device: the memory of a card, which
-    /// no other rank uses, if its driver reports it; or [`Self::for_rank`] on the CPU.
+    /// Returns the limits of one of `ranks` processes on this computer that compute on a device. On a GPU, which no
+    /// other rank uses, this is its memory, if its driver reports it. On the CPU, these are the limits of
+    /// [`Self::for_rank`].
     pub fn for_device(device: &Device, ranks: usize) -> Vec<Self> {
         match bert_kernels::gpu_properties(device) {
             Some(card) => card.memory.map(|bytes| Self::new(LimitKind::Card, bytes)).into_iter().collect(),
@@ -64,7 +65,8 @@ impl MemoryLimit {
         }
     }
 
-    /// Returns all known limits of one of `ranks` processes on this computer. They share its memory and the control group.
+    /// Returns all known limits of one of `ranks` processes on this computer. The processes share the memory of the
+    /// computer and the control group.
     pub fn for_rank(ranks: usize) -> Vec<Self> {
         Self::in_system(Path::new("/")).into_iter().map(|limit| limit.shared_by(ranks)).collect()
     }
@@ -123,8 +125,8 @@ fn soft_limit(text: &str, name: &str) -> Option<u64> {
 }
 
 /// Returns the lowest limit of the control groups in `/proc/self/cgroup` and of their parents. Lines have the form
-/// `0::/path` in version 2 and `4:memory:/path` in version 1. In a container the path may be the host's, while the
-/// container's own group is mounted as the root.
+/// `0::/path` in version 2 and `4:memory:/path` in version 1. In a container, the path may be the path on the host,
+/// while the container's own group is mounted as the root.
 fn control_group(root: &Path, groups: &str) -> Option<u64> {
     let mut lowest = None;
     for line in groups.lines() {
@@ -141,7 +143,7 @@ fn control_group(root: &Path, groups: &str) -> Option<u64> {
         let mut group: Option<PathBuf> = Some(mount.join(path.trim_start_matches('/')));
         while let Some(folder) = group.filter(|folder| folder.starts_with(&mount)) {
             let text = std::fs::read_to_string(folder.join(file)).unwrap_or_default();
-            // `max`, or in version 1 an unrealistically large number of pages.
+            // No limit is written as `max`, or in version 1 as an unrealistically large number.
             let bytes = text.trim().parse().ok().filter(|&bytes: &u64| bytes < 1 << 60);
             lowest = [lowest, bytes].into_iter().flatten().min();
             group = folder.parent().map(Path::to_path_buf);

@@ -1,8 +1,8 @@
 //! Estimates the memory of a training step, and reads how much memory the process can get.
 //!
-//! The estimate is for the fused kernels; it is within a factor of [`ACCURACY`] of the measured peak. A step that cannot fit
-//! is rejected before it starts, because the system would kill the process without a message, and a card would fail in
-//! the middle of a step.
+//! The estimate is for the fused kernels; it is within a factor of [`ACCURACY`] of the measured peak. A step that
+//! cannot fit is rejected before it starts, because the system would kill the process without a message, and a GPU
+//! would fail in the middle of a step.
 
 mod limits;
 
@@ -31,7 +31,7 @@ pub struct StepShape {
     pub ranks: usize,
     /// Whether layers are recomputed in the backward pass.
     pub recompute: bool,
-    /// Whether the step runs on a GPU. The estimate is then for the memory of the card.
+    /// Whether the step runs on a GPU. The estimate is then for the memory of the GPU.
     pub on_gpu: bool,
 }
 
@@ -59,7 +59,7 @@ pub enum Verdict {
     TooMuch(MemoryLimit),
 }
 
-/// Compares an estimate with the limits. Returns the lowest firm limit that the step certainly exceeds, or else the
+/// Compares an estimate with the limits. Returns the lowest fixed limit that the step certainly exceeds, or else the
 /// lowest limit that it may exceed.
 pub fn judge(needed: &StepMemory, limits: &[MemoryLimit]) -> Verdict {
     let total = needed.total() as f64;
@@ -75,8 +75,9 @@ pub fn judge(needed: &StepMemory, limits: &[MemoryLimit]) -> Verdict {
     }
 }
 
-/// Returns a warning if a step of the largest batch may not fit. It is for training runs that pad batches only to their
-/// longest sequence: it is unknown in advance whether any batch has a sequence of maximum length.
+/// Returns a warning if a step of the largest batch may not fit. This function is for training runs that pad batches
+/// only to their longest sequence: such a run does not know in advance whether any batch has a sequence of maximum
+/// length.
 pub fn warning(device: &Device, model: &BertConfig, shape: &StepShape) -> Option<String> {
     let needed = StepMemory::for_step(model, shape);
     match judge(&needed, &MemoryLimit::for_device(device, 1)) {
@@ -96,10 +97,11 @@ const F32: f64 = 4.0;
 const PROGRAM: f64 = 50e6;
 /// Scratch memory of the kernels per thread.
 const PER_THREAD: f64 = 4e6;
-/// The driver's context on a card, compiled kernels and the workspace of products.
+/// The driver's context on a GPU, compiled kernels and the workspace of products.
 const CARD: f64 = 700e6;
-/// Memory that the runtime of a card reserves for each byte of the layers: its pools have pages of a few sizes. Measured on an
-/// NVIDIA H100 in bf16 with BERT-tiny, mini and base, at batch 64 and 256: 2.8, 3.0, 9.9 and 33 GiB, estimated 2.8, 3.0, 9.4 and 28.
+/// Memory that the runtime of a GPU reserves for each byte of the layers, because its pools have pages of a few sizes.
+/// On an NVIDIA H100 in bf16, BERT-tiny at batch 256, mini at batch 128, and base at batches 64 and 256 needed 2.8,
+/// 3.0, 9.9 and 33 GiB; the estimates are 2.8, 3.0, 9.4 and 28 GiB.
 const POOLS: f64 = 1.5;
 /// Vocabulary columns that a thread processes at a time.
 const COLUMNS: f64 = 384.0;
@@ -112,8 +114,9 @@ impl StepMemory {
             0 => model.parameter_count(),
             _ => model.pretraining_parameter_count(),
         } as f64;
-        // Weights, the optimizer's states (a rank has its share), two sets of gradients, and in a checkpoint as much as the
-        // weights. Several micro-batches keep several partial sums of gradients at a time.
+        // Weights, this rank's share of the optimizer's states, two sets of gradients, and, while a checkpoint is
+        // written, as much as the weights. With several micro-batches, several partial sums of gradients are in memory
+        // at a time.
         let states = shape.optimizer_bytes as f64 / shape.ranks as f64;
         let sums = f64::from(shape.micro_batches.max(1).ilog2());
         let program = if shape.on_gpu { CARD } else { PROGRAM + threads * PER_THREAD };
@@ -133,14 +136,14 @@ impl StepMemory {
         }
     }
 
-    /// Adds the rows that the data loader keeps in memory: their number of tokens, padding included.
+    /// Adds the rows that the data loader keeps in memory; `tokens` is their number of tokens, padding included.
     #[must_use]
     pub fn with_tokens_of_data(self, tokens: u64) -> Self {
         Self { program: self.program + 6 * tokens, ..self }
     }
 
-    /// Returns the numbers per token that all layers keep, and those that only the current layer needs. The last layer
-    /// computes the masked tokens and the first of each sequence only after its attention.
+    /// Returns the numbers per token that all layers keep, and those that only the current layer needs. After its
+    /// attention, the last layer computes only the masked tokens and the first token of each sequence.
     fn layer_bytes(model: &BertConfig, shape: &StepShape) -> (f64, f64) {
         let [layers, hidden, intermediate, heads] =
             [model.num_hidden_layers, model.hidden_size, model.intermediate_size, model.num_attention_heads]

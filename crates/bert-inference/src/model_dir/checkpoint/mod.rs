@@ -48,7 +48,7 @@ pub struct TrainerState {
     /// Number of updates of each parameter that had fewer than `updates`, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub fewer_updates: BTreeMap<String, u64>,
-    /// Steps whose update was skipped because of a non-finite loss or gradient.
+    /// Counts of the steps whose update was skipped because of a non-finite loss or gradient.
     pub skipped: SkippedSteps,
     /// Position of the data loader, if the number of samples alone does not determine it.
     #[serde(rename = "place", default, skip_serializing_if = "Option::is_none")]
@@ -57,9 +57,10 @@ pub struct TrainerState {
     pub run: serde_json::Value,
 }
 
-/// Position of a sample, for layouts in which its number alone does not determine it: with documents on disk, the
-/// number of samples in a block is known only after its pairs are generated. A checkpoint stores the position that its
-/// run had reached, so a resumed run generates one block instead of counting through all previous blocks.
+/// Position of a sample, for layouts in which the sample's number alone does not determine the position: with documents
+/// on disk, the number of samples in a block is known only after the pairs of the block are generated. A checkpoint
+/// stores the position that its run had reached, so a resumed run generates one block instead of counting through all
+/// previous blocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LoaderPosition {
@@ -80,7 +81,7 @@ pub struct ValidCheckpoint {
     pub state: TrainerState,
 }
 
-/// Steps whose update was skipped.
+/// Counts of the steps whose update was skipped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SkippedSteps {
@@ -124,7 +125,7 @@ const REMOVED: &str = ".removed-";
 #[derive(Clone, Debug)]
 pub struct CheckpointFolder<'a>(StagedFolder<'a>);
 
-/// A complete checkpoint in memory, taken at one moment. Training may continue while it is written.
+/// A complete checkpoint in memory, from one point in time. Training may continue while it is written.
 #[derive(Debug)]
 pub struct Checkpoint {
     /// State of the run.
@@ -196,7 +197,7 @@ impl<'a> CheckpointFolder<'a> {
         self.remove_leftovers()?;
         partial.create()?;
         if let Err(error) = fill(&partial, checkpoint) {
-            // This may fail for the same reason; the next checkpoint deletes the leftovers then.
+            // The removal may fail for the same reason; in this case, the next checkpoint deletes the files.
             let _ = partial.remove_all();
             return Err(with_needed_bytes(error, &target, needed));
         }
@@ -205,14 +206,14 @@ impl<'a> CheckpointFolder<'a> {
         self.0.move_into(partial.path(), &name(step))?;
         self.0.sync()?;
         self.prune(step, retention)?;
-        // A newer, corrupt checkpoint was skipped when the run was opened; delete it now, or it would count as the
-        // newest.
+        // A newer, corrupt checkpoint was skipped when the run was opened; delete it now, because it would otherwise
+        // count as the newest.
         let later = self.steps()?.into_iter().filter(|&other| other > step);
         later.into_iter().try_for_each(|step| self.discard(step))?;
         Ok(target)
     }
 
-    /// Deletes what a killed process has left: partly written or partly deleted checkpoints. Call this only with the
+    /// Deletes the partly written or partly deleted checkpoints that a killed process has left. Call this only with the
     /// run's lock held.
     pub fn remove_leftovers(&self) -> Result<(), Error> {
         for name in self.0.names()? {
@@ -224,8 +225,8 @@ impl<'a> CheckpointFolder<'a> {
         Ok(())
     }
 
-    /// Deletes the checkpoints up to `newest`, a valid one, that `retention` does not keep. Later ones are corrupt and
-    /// not counted, or they would displace valid ones.
+    /// Deletes the checkpoints up to `newest`, a valid one, that `retention` does not keep. Later checkpoints are
+    /// corrupt and are not counted, because they would displace valid ones.
     pub fn prune(&self, newest: u64, retention: RetentionPolicy) -> Result<(), Error> {
         let steps = self.steps()?;
         let counted = steps.partition_point(|&step| step <= newest);
@@ -237,8 +238,8 @@ impl<'a> CheckpointFolder<'a> {
         self.0.discard(&name(step), &format!("{REMOVED}{}", name(step)))
     }
 
-    /// Returns the newest checkpoint whose files all match their digests; calls `warn` for every newer one, if
-    /// there is a good one.
+    /// Returns the newest checkpoint whose files all match their digests; if there is one, calls `warn` for every newer
+    /// checkpoint.
     ///
     /// # Errors
     /// Fails when all checkpoints are corrupt, or when the folder cannot be read.

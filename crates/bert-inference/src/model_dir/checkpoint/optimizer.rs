@@ -14,7 +14,7 @@ use crate::model_dir::checkpoint::OPTIMIZER;
 pub struct OptimizerState {
     /// Name, without a point. The file of a checkpoint has a tensor `NAME.PARAMETER`.
     pub name: &'static str,
-    /// Whether it is a mean of squares, which is never negative.
+    /// Whether the state is a mean of squares, which is never negative.
     pub is_square: bool,
 }
 

@@ -10,7 +10,7 @@ use crate::model_dir::description::ModelDescription;
 use crate::model_dir::description::json_object::{JsonObject, MIN_LENGTH};
 
 impl ModelDescription {
-    /// Returns the description in its own file.
+    /// Returns the description that its own file contains.
     ///
     /// # Errors
     /// Fails when a key is unknown, or when a value is wrong; the error names the key.
@@ -21,7 +21,7 @@ impl ModelDescription {
     ) -> Result<Self, Error> {
         let parsed = |object: Map<String, Value>| Self::deserialize(Value::Object(object));
         for (key, value) in &file.object {
-            // Alone, so that the error names it.
+            // Each value is parsed alone, so that the error names its key.
             if let Err(error) = parsed(Map::from_iter([(key.clone(), value.clone())])) {
                 return Err(file.wrong(key, format!("is {value}: {error}")));
             }
@@ -33,7 +33,7 @@ impl ModelDescription {
         }
     }
 
-    /// Returns the key of the first value that cannot be, or that contradicts the configuration, and the reason.
+    /// Returns the key of the first value that is impossible or contradicts the configuration, and the reason.
     fn wrong_value(&self, config: &JsonObject, model: &BertConfig) -> Option<(String, String)> {
         let positions = model.max_position_embeddings;
         let is_length = |length: &usize| (MIN_LENGTH..=positions).contains(length);
@@ -69,8 +69,8 @@ fn other_class(task: &Task, config: &JsonObject) -> Option<String> {
     })
 }
 
-/// Returns the difference between the outputs of a task and of a configuration, if there is one. Other names are none:
-/// somebody may have given the labels better ones.
+/// Returns the difference between the outputs of a task and of a configuration, if there is one. Different label names
+/// are not a difference, because a user may have renamed the labels.
 fn other_outputs(task: &Task, model: &BertConfig) -> Option<String> {
     let spec = task.spec();
     if spec.choices > 0 || matches!(spec.kind, Kind::Spans { .. } | Kind::Tags) {

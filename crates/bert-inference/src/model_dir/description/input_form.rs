@@ -1,5 +1,5 @@
-//! Checks that the tokenizer files of a folder make the model's inputs in the form of this workspace: `[CLS] A [SEP]` or
-//! `[CLS] A [SEP] B [SEP]`, cut at the end.
+//! Checks that the tokenizer files of a folder make the model's inputs in the form of this workspace: `[CLS] A [SEP]`
+//! or `[CLS] A [SEP] B [SEP]`, cut at the end.
 
 use bert_model::BertConfig;
 use bert_tokenization::Vocabulary;
@@ -14,8 +14,9 @@ const TEMPLATE: &str = "post_processor";
 const SINGLE: &str = "[CLS]:0 A:0 [SEP]:0";
 const PAIR: &str = "[CLS]:0 A:0 [SEP]:0 B:1 [SEP]:1";
 
-/// Rejects a different form, and texts that are cut at their start. A strategy of truncation does not belong to a
-/// model: in `transformers` each call chooses it, and saving a tokenizer records the last choice.
+/// Rejects a different form, and tokenizers that cut texts at their start. Every truncation strategy that BERT's
+/// tokenizers have is accepted, because the strategy is not a property of the model: each call in `transformers`
+/// chooses it, and a saved tokenizer records the last choice.
 pub(super) fn check_input_form(
     settings: &JsonObject,
     tokenizer: &JsonObject,
@@ -33,7 +34,7 @@ pub(super) fn check_input_form(
         !has_pairs || names.as_array().is_some_and(|names| names.contains(&json!("token_type_ids")))
     };
     settings.require("model_input_names", names_segments, "a list with token_type_ids")?;
-    // The model of a tokenizer alone says nothing about the form, but `null` means that texts have no special tokens.
+    // A `tokenizer.json` without the key does not define the form, but `null` means that texts have no special tokens.
     let Some(template) = tokenizer.object.get(TEMPLATE) else { return Ok(()) };
     if is_berts(template, &text.vocabulary, has_pairs) {
         return Ok(());

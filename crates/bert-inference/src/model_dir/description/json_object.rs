@@ -12,7 +12,7 @@ use bert_storage::exists;
 /// Smallest length of an encoding, as for `--max-seq-length`: three special tokens and a token of either text.
 pub(super) const MIN_LENGTH: usize = 5;
 
-/// Lengths that are too large for a text: `transformers` writes 1e30 for "not known".
+/// Lengths from this value on are too large for a text: `transformers` writes 1e30 for "not known".
 const UNKNOWN_LENGTH: f64 = 1e6;
 
 /// A JSON object with its path. An absent file is an empty object, and `null` is an absent value.
@@ -50,7 +50,7 @@ impl JsonObject {
         Error::model(format!("`{key}` {reason}")).at(&self.path)
     }
 
-    /// Rejects a value unless it is absent or `fine`.
+    /// Rejects a value unless it is absent or `fine` accepts it.
     ///
     /// # Errors
     /// Fails when the key has a different value; the error names the key.

@@ -1,4 +1,4 @@
-//! The length of an encoding: one function decides it for every program.
+//! The length of an encoding. One function chooses this length for every program.
 
 use bert_model::{BertConfig, DESCRIPTION};
 
@@ -25,8 +25,9 @@ pub struct EncodingLength {
 }
 
 impl ModelDescription {
-    /// Takes the length that a file of other libraries states: at most the length of the training and the positions of
-    /// the model. The user gets a remark if this, or the description's own file, differs from it.
+    /// Adopts the length in a file of another library, but at most the length of the training and the positions of the
+    /// model. Adds a remark for the user if the adopted length, or the length in the description's own file, differs
+    /// from the length in this file.
     pub(super) fn take_length(&mut self, file: &JsonObject, key: &str, stated: usize, model: &BertConfig) {
         let positions = model.max_position_embeddings;
         let tokens = stated.min(self.max_seq_length.unwrap_or(positions));

@@ -1,9 +1,10 @@
 //! [`ModelDescription`]: how a model was trained, which every program that reads its folder follows.
 //!
-//! Training and fine-tuning write it to `model_description.json`. Most of it is also in the files that other libraries
-//! read: the length in `tokenizer_config.json` and `tokenizer.json`, labels and activation in `config.json`. A shorter
-//! length in one of those files is followed with a remark; other contradictions are errors. Folders of other programs
-//! need no file of ours. Case and other settings of the tokenizer are in the tokenizer files only.
+//! Training and fine-tuning write the description to `model_description.json`. Most of its values are also in the files
+//! that other libraries read: the length in `tokenizer_config.json` and `tokenizer.json`, labels and activation in
+//! `config.json`. A shorter length in one of those files is used, and the user gets a remark; other contradictions are
+//! errors. Folders of other programs need no `model_description.json`. Case and other settings of the tokenizer are in
+//! the tokenizer files only.
 
 mod agreement;
 mod input_form;
@@ -30,14 +31,14 @@ pub use length::{DefaultLength, EncodingLength};
 pub use output::Activation;
 pub use pooling::Pooling;
 
-/// A trained model: the settings of its training that its use depends on. An unknown setting is absent.
+/// The description of a trained model: the settings of its training that affect its use. An unknown setting is absent.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ModelDescription {
     /// Maximum number of tokens of an input in training, special tokens included.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_seq_length: Option<usize>,
-    /// Number of position embeddings that were trained; further ones have their initial values.
+    /// Number of position embeddings that were trained; the others have their initial values.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trained_positions: Option<usize>,
     /// Task of the fine-tuning, with the columns of a table.
@@ -77,8 +78,8 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
 }
 
 impl ModelDescription {
-    /// Reads the description of a model folder, from its own file and from the files of other libraries, and compares them
-    /// with the model's configuration and tokenizer.
+    /// Reads the description of a model folder, from its own file and from the files of other libraries, and compares
+    /// them with the model's configuration and tokenizer.
     ///
     /// # Errors
     /// Fails when a file cannot be read or is damaged, when a value is wrong or contradicts another one, or when the

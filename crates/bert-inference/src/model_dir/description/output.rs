@@ -18,7 +18,7 @@ pub enum Activation {
     Softmax,
 }
 
-/// Keys of `config.json` with a function: of `transformers`, of older and of current cross-encoders.
+/// Keys of `config.json` that name the function: in `transformers`, in older cross-encoders and in current ones.
 const KEYS: [&str; 3] =
     ["function_to_apply", "sbert_ce_default_activation_function", "/sentence_transformers/activation_fn"];
 
@@ -32,7 +32,7 @@ impl Activation {
         }
     }
 
-    /// Returns the function that a `config.json` states, else `own`, the one of the description's file.
+    /// Returns the function that a `config.json` names, or else `own`, the function in the description's file.
     ///
     /// # Errors
     /// Fails when a key states a different function, or when two keys state different functions; the error names the

@@ -1,4 +1,4 @@
-//! Makes one vector of the vectors of a text's tokens.
+//! Computes one vector from the vectors of a text's tokens.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,7 +14,8 @@ pub enum Pooling {
 }
 
 impl Pooling {
-    /// Returns one vector for vectors of this width, one after the other; divided by its length if `normalize` is true.
+    /// Returns one vector for `vectors`, which have this width and are stored one after the other. Divides the result
+    /// by its length if `normalize` is true.
     pub(crate) fn pooled(self, vectors: &[f32], width: usize, normalize: bool) -> Vec<f32> {
         let mut pooled = vectors[..width].to_vec();
         if self == Self::Mean {

@@ -1,5 +1,5 @@
 //! Reads the parts of a description that are in the files of `transformers` and sentence-transformers. A setting that
-//! changes the results is followed or rejected; padding and the treatment of output text never do.
+//! changes the results is applied or rejected. Padding and the treatment of output text never change results.
 
 use std::path::Path;
 
@@ -43,7 +43,7 @@ impl ModelDescription {
         }
         let is_empty = |arguments: &Value| arguments.as_object().is_some_and(|keys| keys.is_empty());
         sentences.require("tokenizer_args", is_empty, "an empty object")?;
-        // The most specific file decides, as in sentence-transformers and transformers.
+        // The most specific file has precedence, as in sentence-transformers and transformers.
         let lengths = [
             (&sentences, "max_seq_length"),
             (&settings, "model_max_length"),
@@ -61,7 +61,7 @@ impl ModelDescription {
         Ok(self)
     }
 
-    /// Takes pooling and normalization from the list of modules.
+    /// Reads pooling and normalization from the list of modules.
     fn read_modules(&mut self, folder: &Path, model: &BertConfig) -> Result<(), Error> {
         let path = folder.join(MODULES);
         if !exists(&path)? {

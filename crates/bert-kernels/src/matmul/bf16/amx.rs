@@ -1,12 +1,12 @@
-//! Products of packed factors by AMX: a block of 32 x 32 numbers of c in four tile registers.
+//! Computes products of packed factors with AMX: a block of 32 x 32 numbers of c in four tile registers.
 //!
 //! A tile register holds sixteen rows of 64 bytes. `tdpbf16ps` multiplies a tile of a (16 rows, 16 pairs of bf16) by a
 //! tile of b (16 pairs, 16 columns) and adds the products to a tile of c. For each element it runs two chains of fused
 //! multiply-adds from zero, one over the first and one over the second numbers of the pairs, and adds their sum to c;
 //! every step rounds to nearest, and subnormal numbers are zero (Intel SDM, TDPBF16PS).
 //!
-//! Rust's compiler has no stable intrinsics for tiles, so they are written in assembly. Linux enables the registers for
-//! a process on request.
+//! Rust's compiler has no stable intrinsics for tiles, so this module uses inline assembly. Linux enables the registers
+//! for a process on request.
 
 use std::arch::asm;
 use std::marker::PhantomData;
@@ -57,7 +57,8 @@ fn request_permission() -> bool {
     false
 }
 
-/// The tile registers of this thread, configured; reset when dropped. It cannot move to another thread.
+/// The configured tile registers of this thread. Dropping the value resets them. The value cannot move to another
+/// thread.
 pub(crate) struct TileRegisters(PhantomData<*const ()>);
 
 /// The operand of `ldtilecfg`: palette 1, and 16 rows of 64 bytes for each of eight registers.
@@ -95,7 +96,7 @@ impl TileRegisters {
     }
 
     /// Computes the sum of the products a b of the terms (at least one), plus c with `add`. Prefetches all rows of c
-    /// into the L1 cache at once, since c comes from farther away than the factors.
+    /// into the L1 cache at once, because c is in more distant memory than the factors.
     pub(crate) fn products(&self, terms: &[Term], c: MatrixMut, add: bool) {
         let MatrixMut { data: c, row_stride: c_row } = c;
         assert!(!terms.is_empty(), "a product needs at least one term");
@@ -167,9 +168,9 @@ pub(crate) struct Term<'a> {
 const _: () = assert!(size_of::<Term>() == 32);
 
 impl<'a> Term<'a> {
-    /// Creates the product of 32 lanes of a in [tiles](super::pack::Layout::Tiles) and a panel of 32 lanes of b.
-    /// The multiplication prefetches the beginning of `ahead`, half the length of b, into the L1 cache: tiles load from
-    /// more distant memory at a third of the speed.
+    /// Creates the product of 32 lanes of a in [tiles](super::pack::Layout::Tiles) and a panel of 32 lanes of b. The
+    /// multiplication prefetches the beginning of `ahead`, as much as half the length of b, into the L1 cache, because
+    /// tiles load from more distant memory at a third of the speed.
     #[inline]
     pub(crate) fn new(a: &'a [u32], b: &'a [u32], ahead: &'a [u32]) -> Self {
         let tiles = b.len() / (PAIRS * B_LANES);

@@ -1,4 +1,5 @@
-//! Products of packed factors by `vdpbf16ps`: a micro-tile of 8 x 32 numbers of c in sixteen vector registers.
+//! Computes products of packed factors with `vdpbf16ps`: a micro-tile of 8 x 32 numbers of c in sixteen vector
+//! registers.
 //!
 //! The instruction adds two products of bf16 numbers at a time to a sum in f32.
 
@@ -33,7 +34,7 @@ pub(crate) fn block(m: usize, columns: Range<usize>, c: MatrixMut, add: bool, fa
     }
 }
 
-/// Adds the product of eight rows of a and 32 columns of b to a micro-tile of c, and returns it.
+/// Adds the product of eight rows of a and 32 columns of b to a micro-tile of c, and returns the micro-tile.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512bf16")]
 fn micro_tile(mut sums: [[__m512; 2]; A_LANES], a: &[u32], b: &[u32]) -> [[__m512; 2]; A_LANES] {

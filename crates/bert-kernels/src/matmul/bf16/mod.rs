@@ -6,7 +6,7 @@
 //! whether the processor has a unit; without one [`multiply`] panics.
 //!
 //! The loops follow Goto and van de Geijn, "Anatomy of high-performance matrix multiplication" (2008): [`pack`] lays
-//! the factors out in panels, and a unit computes a block of c in registers. A panel of b stays in the L1 cache, a
+//! the factors out in panels, and a unit computes a block of c in registers. A panel of b stays in the L1 cache, and a
 //! block of a in the L2 cache. A factor of several products can be [`Packed`] once for all of them.
 //!
 //! The unit adds the terms of an element in the order of k, 2 or 32 at a time, for any number of threads.
@@ -30,10 +30,10 @@ use crate::matmul::matrix_view::{Gemm, MatmulContext, Matrix, MatrixMut, Side, T
 
 /// Bytes of a that fit in an L1 cache of 48 KiB next to two panels of b, the current and the next one.
 const L1_BYTES: usize = 16 << 10;
-/// Maximum number of rows of a per task. Packed, they take 256 KiB of the L2 cache for each 512 of k.
+/// Maximum number of rows of a per task. Packed rows take 256 KiB of the L2 cache for each 512 elements along k.
 const MAX_ROWS: usize = 256;
-/// Columns of c that a task finishes before it starts the next ones. With [`MAX_ROWS`] rows of f32 they take 512 KiB of
-/// the L2 cache.
+/// Columns of c that a task finishes before it starts the next ones. With [`MAX_ROWS`] rows of f32, these columns take
+/// 512 KiB of the L2 cache.
 const COLUMNS: usize = 512;
 /// Minimum number of rows per task, if the matrix has that many.
 const MIN_ROWS: usize = 64;
@@ -51,7 +51,7 @@ pub(crate) fn on_tiles() -> bool {
     Unit::new(Kind::Tiles).is_some()
 }
 
-/// Returns the k-block of a factor with `lanes` lanes that begins at `first` and is `depth` long.
+/// Returns the k-block that begins at `first` and has length `depth`, of a factor with `lanes` lanes.
 fn source(side: Side, matrix: Matrix<'_>, lanes: usize, first: usize, depth: usize) -> Source<'_> {
     let (lane, step) = match side {
         Side::Left => (matrix.row, matrix.column),
@@ -144,8 +144,8 @@ pub(crate) struct PackedBlock<'a> {
 }
 
 impl PackedBlock<'_> {
-    /// Writes some lanes of the block. `part` is the part of the factor with these lanes and this k-block; it is `k`
-    /// long.
+    /// Writes some lanes of the block. `part` is the part of the factor with these lanes and this k-block, whose length
+    /// is `k`.
     ///
     /// # Panics
     /// Panics if the first lane is not a multiple of [`SIDE`].
@@ -247,7 +247,7 @@ impl<'a> Product<'a> {
         }
     }
 
-    /// Computes some rows of c, with the k-blocks at `ranges`. The slice begins with the first of them.
+    /// Computes the given rows of c, with the k-blocks at `ranges`. The slice of c begins with the first of these rows.
     fn multiply_rows(
         &self,
         rows: Range<usize>,
@@ -335,7 +335,7 @@ fn pack_all(unit: Unit, threads: Threads, source: Source, layout: Layout, packed
 }
 
 impl Unit {
-    /// Computes the given columns of the first `rows` rows of c. The slice begins with column 0 of c.
+    /// Computes the given columns of the first `rows` rows of c. The slice of c begins with column 0.
     fn block(self, rows: usize, columns: Range<usize>, c: MatrixMut, add: bool, factors: &[KBlock]) {
         #[expect(unsafe_code, reason = "functions for AVX-512 BF16, called where it was detected")]
         // SAFETY: a `Unit` exists only if the processor has its instructions.
@@ -348,8 +348,8 @@ impl Unit {
     }
 }
 
-/// Computes [`Unit::block`] on AMX tiles. The rows are split so that their part of a fits in the L1 cache while the panels of
-/// b pass through it. The first two micro-tiles of a panel prefetch one half of the next panel each.
+/// Computes [`Unit::block`] on AMX tiles. The rows are split so that their part of a fits in the L1 cache while the
+/// panels of b pass through it. The first two micro-tiles of a panel prefetch one half of the next panel each.
 #[target_feature(enable = "avx512f")]
 fn tile_block(m: usize, columns: Range<usize>, mut c: MatrixMut, add: bool, factors: &[KBlock]) {
     let tiles = TileRegisters::configure();
@@ -361,9 +361,9 @@ fn tile_block(m: usize, columns: Range<usize>, mut c: MatrixMut, add: bool, fact
             let next = if column + SIDE < columns.end { column + SIDE } else { columns.start };
             for (half, row) in (top..m.min(top + rows)).step_by(SIDE).enumerate() {
                 terms.clear();
-                // Iterator adapters would not be inlined here. They would load sixteen bytes that were stored eight at
-                // a time, and such a load waits until all earlier stores, including the last block of c, are in the
-                // cache.
+                // Iterator adapters would not be inlined here. Their code would load sixteen bytes at once that were
+                // stored eight bytes at a time, and such a load waits until all earlier stores, including the last
+                // block of c, are in the cache.
                 for factors in factors {
                     let (a, b) = factors.micro_tile(row, SIDE, column);
                     terms.push(Term::new(a, b, factors.half_panel(next, half.min(1))));
@@ -391,7 +391,7 @@ fn tile_block(m: usize, columns: Range<usize>, mut c: MatrixMut, add: bool, fact
 }
 
 /// Returns the number of rows of c, and of a, per task: equal shares for all threads if both factors are packed, else a
-/// quarter of a thread's share. It is a multiple of [`SIDE`].
+/// quarter of a thread's share. The number is a multiple of [`SIDE`].
 fn rows_per_task(threads: Threads, m: usize, packed: bool) -> usize {
     let rows = match threads {
         Threads::One => MAX_ROWS,

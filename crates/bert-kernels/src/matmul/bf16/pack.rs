@@ -1,9 +1,9 @@
 //! Packs the factors of a bf16 product: rounds their elements, pairs them and lays them out for the registers.
 //!
-//! The lanes of a factor are the axis over which the product does not sum: the rows of a, the columns of b. A packed
-//! word holds two bf16 numbers of one lane, at positions 2p and 2p + 1 along k. The code works on tiles of sixteen
-//! lanes and sixteen pairs, which are read in the order of memory and transposed in registers if the [`Layout`] has the
-//! other order. Elements outside the factor are zero.
+//! The lanes of a factor are its rows or columns along which the product does not sum: the rows of a, and the columns
+//! of b. A packed word holds two bf16 numbers of one lane, at positions 2p and 2p + 1 along k. The code processes tiles
+//! of sixteen lanes and sixteen pairs. It reads a tile in the order of memory and transposes it in registers if the
+//! [`Layout`] has the other order. Elements outside the factor are zero.
 
 use std::arch::x86_64::*;
 use std::marker::PhantomData;
@@ -14,7 +14,7 @@ pub(crate) const A_LANES: usize = 8;
 pub(crate) const B_LANES: usize = 32;
 /// Lanes of a register.
 pub(crate) const LANES: usize = 16;
-/// Pairs of a tile; a packed block of k is padded to a multiple of it.
+/// Pairs of a tile; a packed k-block is padded to a multiple of this number of pairs.
 pub(crate) const PAIRS: usize = 16;
 
 /// The memory order of packed words.
@@ -60,7 +60,8 @@ pub(crate) fn pack(source: Source, layout: Layout, first: usize, packed: &mut [u
     assert!(source.lane == 1 || source.step == 1, "one stride of a factor is 1");
     let pairs = source.pairs();
     let groups = packed.len() / (source.pairs() * LANES);
-    // The order follows memory: if lanes are adjacent, all lanes of sixteen pairs, else all pairs of sixteen lanes.
+    // The order of the tiles follows memory: if lanes are adjacent, all lanes of sixteen pairs come first, otherwise
+    // all pairs of sixteen lanes.
     let adjacent = source.lane == 1;
     let tiles = pairs / PAIRS * groups;
     for index in 0..tiles {
@@ -116,7 +117,7 @@ pub(crate) fn pack(source: Source, layout: Layout, first: usize, packed: &mut [u
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512bf16")]
 #[expect(unsafe_code, reason = "a full tile is read without bounds checks")]
 unsafe fn pack_adjacent_lanes<const FULL: bool>(rows: &Rows) -> [__m512i; PAIRS] {
-    // 0, 16, 1, 17, ...: an element of the lower half, then its partner in the upper half.
+    // The order 0, 16, 1, 17, ... takes an element of the lower half, then its partner in the upper half.
     let order: [i16; 32] = std::array::from_fn(|i| (i / 2 + i % 2 * 16) as i16);
     let order = load(&bytemuck::cast(order));
     let mut tile = [_mm512_setzero_si512(); PAIRS];
@@ -157,7 +158,7 @@ struct Rows<'a> {
     stride: usize,
     /// Number of rows inside the factor.
     rows: usize,
-    /// Elements of a row that are inside the factor: the first sixteen, the second sixteen.
+    /// Masks of the elements of a row that are inside the factor: for the first and the second sixteen elements.
     masks: [__mmask16; 2],
     /// The slice that `first` points into.
     data: PhantomData<&'a [f32]>,
@@ -203,7 +204,8 @@ impl<'a> Rows<'a> {
             (false, false) => 0,
         };
         // SAFETY: `in_tile` checked that all rows are inside the slice. The mask selects elements of these rows only,
-        // and masked-out elements are not read. The mask of a full tile selects all, and all are inside.
+        // and masked-out elements are not read. The mask of a full tile selects all elements, and all of them are
+        // inside.
         unsafe { _mm512_maskz_loadu_ps(mask, self.address(row, column)) }
     }
 
@@ -273,7 +275,7 @@ pub(crate) fn load_some(x: &[f32]) -> __m512 {
     }
 }
 
-// The unmasked loads and stores of `std::arch` go through memory where assertions are on; copies do not.
+// With debug assertions, the unmasked loads and stores of `std::arch` go through memory; copies do not.
 
 #[inline]
 #[target_feature(enable = "avx512f")]

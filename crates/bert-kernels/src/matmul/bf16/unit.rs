@@ -1,4 +1,5 @@
-//! Detects the instructions that multiply bf16 numbers on this processor. A [`Unit`] is the proof that they exist.
+//! Detects the instructions that multiply bf16 numbers on this processor. A value of [`Unit`] proves that the
+//! instructions exist.
 
 use super::pack::{self, Layout};
 use crate::matmul::bf16::amx;
@@ -37,10 +38,10 @@ impl Unit {
         self.0
     }
 
-    /// Returns the maximum length along k that is multiplied at once. For tiles, a panel of b then takes 16 KiB of the
-    /// L1 cache, and the rows of a take as much; tiles read both equally often. Registers do more work for each number
-    /// of b, which may come from the L2 cache; with a long block they read and write c less often. The result does not
-    /// depend on it bit for bit.
+    /// Returns the maximum length along k that is multiplied at once. With this length, on tiles, a panel of b takes 16
+    /// KiB of the L1 cache, and the rows of a take as much; tiles read both equally often. Registers use each number of
+    /// b more often, so b may come from the L2 cache, and a long block makes them read and write c less often. The
+    /// length does not change any bit of the result.
     pub(crate) fn depth(self) -> usize {
         match self.0 {
             Kind::Registers => 4096,
@@ -48,7 +49,8 @@ impl Unit {
         }
     }
 
-    /// Returns the length of the k-blocks of a product over `k`: equal lengths, at most [`Self::depth`] rounded up.
+    /// Returns the length of the k-blocks of a product over `k`. All blocks have the same length, at most
+    /// [`Self::depth`] before rounding up.
     pub(crate) fn block_depth(self, k: usize) -> usize {
         let blocks = k.div_ceil(self.depth()).max(1);
         k.div_ceil(blocks).max(1).next_multiple_of(2 * pack::PAIRS)

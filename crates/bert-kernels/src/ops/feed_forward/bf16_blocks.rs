@@ -20,10 +20,10 @@ use crate::ops::saves_projections;
 
 /// Number of rows per task of the backward pass.
 const ROWS: usize = 128;
-/// Maximum number of rows per task of the forward pass. Each task reads all weights, so larger tasks read less.
+/// Maximum number of rows per task of the forward pass. Each task reads all weights, so larger tasks read less in
+/// total.
 const MAX_ROWS: usize = 256;
-/// Number of intermediate features that a task computes at a time: 1 KiB of f32 per row, twice in the backward
-/// pass.
+/// Number of intermediate features that a task computes at a time: 1 KiB of f32 per row, or 2 KiB in the backward pass.
 const FEATURES: usize = 256;
 
 pub(crate) fn feed_forward<const D: usize>(
@@ -94,8 +94,8 @@ impl<'a> Layer<'a> {
     }
 }
 
-/// The products `x W1` of a forward pass: one task after another, and in a task one part after another, `[rows,
-/// features]`.
+/// The products `x W1` of a forward pass. The tasks follow one another, and so do the parts of a task, `[rows,
+/// features]` each.
 #[derive(Clone, Debug)]
 struct SavedProducts {
     values: FlexTensor,
@@ -222,7 +222,7 @@ impl Fused<4> for FeedForward {
         let rows = x.len() / input;
         let mut dx = buffer(x.len());
         let mut sums = vec![0.0; rows.div_ceil(ROWS) * wide];
-        // Factors of the sums over all rows.
+        // These are the factors of the sums over all rows.
         let mut left_x = Packed::new(Side::Left, input, rows, ROWS);
         let mut left_activated = Packed::new(Side::Left, wide, rows, ROWS);
         let mut right_dz = Packed::new(Side::Right, wide, rows, ROWS);

@@ -140,7 +140,7 @@ impl Fused<7> for SelfAttention {
         let chunk = seq * hidden;
         let mut dx = buffer(x.len());
         let mut sums = vec![0.0; shape[0] * 3 * hidden];
-        // Packed factors of the weight gradients, which sum over all tokens.
+        // These are packed factors of the weight gradients, which sum over all tokens.
         let mut left = Packed::new(Side::Left, hidden, tokens, seq);
         let mut rights: [Packed; 3] = std::array::from_fn(|_| Packed::new(Side::Right, hidden, tokens, seq));
         let [all_q, all_k, all_v] = rights.each_mut().map(Packed::k_blocks_mut);
@@ -184,9 +184,9 @@ impl Fused<7> for SelfAttention {
 
 /// The source of queries, keys and values in the backward pass.
 enum Projections<'a> {
-    /// Saved by the forward pass for the whole batch, `[batch, 3, seq, hidden]`.
+    /// The projections that the forward pass saved for the whole batch, `[batch, 3, seq, hidden]`.
     Saved(&'a [f32]),
-    /// Computed again.
+    /// Projections that the backward pass computes again.
     Computed(Box<Projector<'a, Packed>>),
 }
 

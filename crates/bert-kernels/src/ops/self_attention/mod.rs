@@ -3,9 +3,10 @@
 //! This module adds the three projections before [`mod@attention`], but not the output projection. The backward pass
 //! adds up the gradient of x in one buffer: `dx = dq Wq' + dk Wk' + dv Wv'`, `dWq = x' dq`, `dbq = sum(dq)`.
 //!
-//! In f32 queries, keys and values are products over the whole batch, saved for the backward pass. In bf16 one thread
-//! projects one row of the batch, which is packed once for all three and stays in the L2 cache. The projections are
-//! saved if the batch is small (`ops::saves_projections`); otherwise the backward pass projects x again.
+//! In f32, queries, keys and values are products over the whole batch and are saved for the backward pass. In bf16, one
+//! thread projects one row of the batch, which is packed once for all three projections and stays in the L2 cache. The
+//! projections are saved if the batch is small (`ops::saves_projections`); otherwise the backward pass projects x
+//! again.
 
 mod bf16_rows;
 
@@ -25,8 +26,8 @@ use crate::ops::attention::{Attention, AttentionSettings};
 use crate::ops::plain::linear;
 use crate::ops::{attention, dense};
 
-/// Returns the multi-head attention with queries, keys and values projected from the same hidden states. In bf16 on a GPU the
-/// output is in bf16.
+/// Returns the multi-head attention with queries, keys and values projected from the same hidden states. In bf16 on a
+/// GPU the output is in bf16.
 ///
 /// # Shapes
 /// - x and output: `[batch, seq, hidden]`, `hidden` a multiple of `heads`

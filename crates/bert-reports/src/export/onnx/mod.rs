@@ -56,8 +56,8 @@ pub struct OnnxModel {
 /// Writes the graph of a model folder into an empty or new folder.
 ///
 /// # Errors
-/// Fails when the weights are damaged or do not match their configuration, or the class has no graph; when `target` is
-/// not empty.
+/// Fails when the weights are damaged or do not match their configuration, when the class has no graph, or when
+/// `target` is not empty.
 pub fn export_onnx(folder: &Path, target: &Path, how: &Export) -> Result<OnnxModel, Error> {
     let element = match how.weight_type {
         WeightType::F32 => Element::F32,

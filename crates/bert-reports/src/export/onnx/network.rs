@@ -4,7 +4,7 @@ use bert_model::{BertConfig, Gelu, NamedTensors};
 
 use crate::export::onnx::graph::{Attribute, Dim, Element, Graph};
 
-/// Added to the scores of attention at padding, as in the reference.
+/// Number that is added to the attention scores of padding, as in the reference.
 const PADDING_SCORE: f32 = -10_000.0;
 
 /// The head of an exported model.

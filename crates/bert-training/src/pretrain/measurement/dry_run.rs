@@ -26,7 +26,7 @@ use crate::pretrain::setup::inputs::RunInputs;
 const MEASURED: Duration = Duration::from_secs(3);
 /// Sequences of the first measured evaluation.
 const FIRST_EVALUATED: u64 = 4;
-/// Maximum number of batches of the second one, and its approximate duration in seconds.
+/// Maximum number of batches of the second measured evaluation, and its approximate duration in seconds.
 const EVALUATED_BATCHES: u64 = 8;
 const EVALUATION_SECONDS: f64 = 1.0;
 /// Bytes of a parameter in a weights file.
@@ -54,7 +54,7 @@ pub struct PretrainEstimate {
     pub seconds_per_evaluation: f64,
     /// Duration of all steps and evaluations. The initial weights and the writing of checkpoints are not included.
     pub seconds: f64,
-    /// Estimated memory of a step in bytes, of the process or of the card.
+    /// Estimated memory of a step in bytes, of the process or of the GPU.
     pub memory: u64,
     /// Bytes of a checkpoint: weights and the optimizer's states.
     pub checkpoint_bytes: u64,
@@ -68,9 +68,9 @@ pub struct PretrainEstimate {
     pub passes_over_text: f64,
 }
 
-/// Estimates a run of a group, on all its ranks. Opens the data and the model, and measures a few steps or parts of them and a
-/// few batches of an evaluation with weights that are thrown away. The output folder is checked as for a new run, and not
-/// created.
+/// Estimates a run of a group, on all its ranks. Opens the data and the model, and measures a few steps or parts of
+/// them and a few batches of an evaluation with weights that are discarded. The output folder is checked as for a new
+/// run, but not created.
 ///
 /// # Errors
 /// Fails as a new run does, or when a stop is requested.
@@ -108,7 +108,7 @@ pub fn dry_run(
             steps_within(budget.0.as_secs_f64() - seconds_per_evaluation, seconds_per_step + evaluation)
         }
     };
-    // Before the first step, then at every multiple and at the end.
+    // The run evaluates before the first step, at every multiple of `every`, and at the end.
     let evaluations = if config.eval_data.is_some() { 1 + steps.div_ceil(every) } else { 0 };
     let parameters = inputs.model_config().pretraining_parameter_count();
     let state_bytes = config.optimizer().update_rule().bytes_per_element() as u64;

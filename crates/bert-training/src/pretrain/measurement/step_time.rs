@@ -1,7 +1,8 @@
 //! Measures the duration of a step within a given time, however large the step is.
 //!
-//! If a few whole steps take too long, one and two micro-batches of a few sequences are measured instead. Their difference is
-//! the time of a micro-batch, which grows with its sequences; the rest is the time of an update.
+//! If a few whole steps take too long, steps of one and of two micro-batches with a few sequences are measured instead.
+//! The difference between their durations is the time of a micro-batch, which is proportional to its number of
+//! sequences; the rest is the time of an update.
 
 use std::time::{Duration, Instant};
 
@@ -50,8 +51,8 @@ struct Trial<'a, 'b> {
     optimizer: Optimizer,
 }
 
-/// Runs steps on a temporary model for about `limit`, on all ranks. Returns the model and the duration of a step of rank 0 in
-/// seconds, measured or, if steps are long, extrapolated.
+/// Runs steps on a temporary model for about `limit`, on all ranks. Returns the model and the duration of a step of
+/// rank 0 in seconds, measured or, if steps are long, extrapolated.
 ///
 /// # Errors
 /// Fails when a batch cannot be read or a rank is lost, or when a stop is requested.

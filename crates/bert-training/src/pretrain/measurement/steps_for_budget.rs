@@ -1,8 +1,8 @@
 //! Converts `--budget 2h` to a number of steps, before the run starts.
 //!
-//! Steps are run on a temporary model of the run's shape, for at most eight seconds or a twentieth of the budget. Their time,
-//! the time of the initialization and the time of an evaluation determine how many steps fit. From then on the run has
-//! this number of steps: all results are functions of the step, and `run.json` records the number.
+//! Steps are run on a temporary model of the run's shape, for at most eight seconds or a twentieth of the budget. Their
+//! time, the time of the initialization and the time of an evaluation determine how many steps fit. From then on the
+//! run has this number of steps: all results are functions of the step, and `run.json` records the number.
 
 use std::time::{Duration, Instant};
 
@@ -22,7 +22,7 @@ use crate::pretrain::time_budget::Budget;
 
 /// Maximum duration of the measurement.
 const MAX_DURATION: Duration = Duration::from_secs(8);
-/// The measurement takes about one part in this number of the budget, or less.
+/// The measurement takes at most about the budget divided by this number.
 const SHARE: u32 = 20;
 /// Fraction of the budget to plan for; the rest covers checkpoints and other load.
 const PLANNED_FRACTION: f64 = 0.97;
@@ -35,8 +35,8 @@ pub(crate) struct MeasuredLength {
     pub(crate) fresh: Option<FreshWeights>,
 }
 
-/// Returns how many steps fit into a budget: as recorded by the resumed run, or measured again. All ranks run the steps;
-/// rank 0 measures them.
+/// Returns how many steps fit into a budget: as recorded by the resumed run, or measured again. All ranks run the
+/// steps; rank 0 measures them.
 ///
 /// # Errors
 /// Fails when the budget is too short for one step or for the warm-up, when a stop is requested, or when the run cannot
@@ -71,7 +71,7 @@ pub(crate) fn measure_length(
         is_counted.then(|| inputs.fresh_weights(stop, on_event)).transpose()
     });
     let fresh = group.agree(fresh)?.flatten();
-    // The run repeats this, but not the counting.
+    // The run opens the model again, but does not count the text again.
     let started = Instant::now();
     let model = if group.is_first() {
         inputs.model(None, fresh.as_ref(), stop, on_event)
@@ -109,8 +109,8 @@ pub(super) fn steps_within(seconds: f64, seconds_per_step: f64) -> u64 {
     (PLANNED_FRACTION * seconds / seconds_per_step).max(0.0) as u64
 }
 
-/// Rejects a warm-up of more than twice the steps that fit into a budget. Shorter ones are compared with the number of
-/// steps when it is known.
+/// Rejects a warm-up of more than twice the steps that fit into a budget. A shorter warm-up is compared with the number
+/// of steps once this number is known.
 fn check_warmup(config: &PretrainConfig, budget: Budget, step: f64) -> Result<(), Error> {
     let fit = budget.0.as_secs_f64() / step.max(1e-9);
     match config.warmup_steps.filter(|&steps| steps as f64 > 2.0 * fit) {

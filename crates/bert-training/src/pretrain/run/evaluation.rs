@@ -10,7 +10,8 @@ use crate::pretrain::events::PretrainEvent;
 use crate::pretrain::run::Run;
 
 impl Run<'_> {
-    /// Runs the evaluation that is missing, if any: of the initial weights, or one that a stop skipped.
+    /// Runs the missing evaluation, if any: the evaluation of the initial weights, or an evaluation that a stop
+    /// skipped.
     pub(crate) fn evaluate_if_pending(
         &mut self,
         model: &BertForPreTraining,
@@ -22,8 +23,8 @@ impl Run<'_> {
     /// Evaluates the weights of `step`, and saves them if they are the best so far.
     ///
     /// # Errors
-    /// Fails when a stop is requested; nothing is recorded then, and a resumed run evaluates them. When a rank has an
-    /// error or is lost.
+    /// Fails when a stop is requested; nothing is recorded then, and a resumed run evaluates the weights. Also fails
+    /// when a rank has an error or is lost.
     pub(crate) fn evaluate(
         &mut self,
         model: &BertForPreTraining,

@@ -233,8 +233,8 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Returns whether a checkpoint is due. While steps are skipped there is nothing new to save, and no valid
-    /// checkpoint should be deleted for it.
+    /// Returns whether a checkpoint is due. While steps are skipped, the weights do not change, and a new checkpoint
+    /// would displace an older valid one.
     pub(crate) fn checkpoint_is_due(&self) -> bool {
         let regular = self.step.is_multiple_of(self.config().save_every) && self.skipped.in_a_row == 0;
         regular || self.step == self.config().total_steps()
@@ -280,7 +280,7 @@ impl<'a> Run<'a> {
     {
         let retention = self.config().retention();
         let files = self.files.as_mut().expect("rank 0 has the run's folder");
-        // The records of all steps up to the checkpoint must be on disk before it is.
+        // The records of all steps up to the checkpoint must be on disk before the checkpoint is.
         files.logs.sync()?;
         let state = TrainerState {
             step: self.step,
@@ -383,7 +383,7 @@ impl<'scope, 'env> CheckpointWriter<'scope, 'env> {
         self.writing = Some((step, self.scope.spawn(write)));
     }
 
-    /// Returns the checkpoint once it is written, only once. With `wait`, blocks until then.
+    /// Returns the checkpoint after it is written, one time only. With `wait`, blocks until then.
     pub(crate) fn finished(&mut self, wait: bool) -> Result<Option<SavedCheckpoint>, Error> {
         let Some((step, thread)) = self.writing.take_if(|(_, thread)| wait || thread.is_finished()) else {
             return Ok(None);

@@ -1,5 +1,5 @@
 //! Opens a run in a process group. Rank 0 opens the run's folder and makes or loads the weights; the other ranks get
-//! the weights, their part of the optimizer's state and the position in the run from it.
+//! the weights, their part of the optimizer's state and the position in the run from rank 0.
 
 use std::path::Path;
 
@@ -53,8 +53,8 @@ pub(crate) struct RunStart<'a, 'b> {
 /// Starts or continues a run.
 ///
 /// # Errors
-/// Fails when a rank cannot open its inputs or rank 0 the run's folder, when the ranks have different settings or data,
-/// or when a rank is lost.
+/// Fails when a rank cannot open its inputs, when rank 0 cannot open the run's folder, when the ranks have different
+/// settings or data, or when a rank is lost.
 pub(crate) fn open_run<'a>(
     start: RunStart<'a, '_>,
     group: &'a mut Group,
@@ -197,7 +197,7 @@ impl<'a> FirstRank<'a> {
                 )?;
             }
             (None, Some(moments)) => {
-                // The moments are as far from zero as their updates, so the bias correction continues.
+                // The moments contain earlier updates, so the bias correction continues to count from these updates.
                 let folder = inputs.start.moments.as_deref().unwrap_or(Path::new(""));
                 let TrainerState { updates, fewer_updates, .. } = read_record(&folder.join(STATE))?;
                 optimizer.restore(updates, &fewer_updates, moments, &device)?;

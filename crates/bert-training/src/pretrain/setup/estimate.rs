@@ -1,4 +1,4 @@
-//! Compares the memory that a step of a run needs with the limits of the process or the card, before the first step.
+//! Compares the memory that a step of a run needs with the limits of the process or the GPU, before the first step.
 
 use bert_data::{DataSet, Manifest};
 use bert_inference::memory::{MemoryLimit, StepMemory, StepShape, Verdict, bytes_in_words, judge};
@@ -21,8 +21,8 @@ pub(crate) struct EstimatedRun<'a> {
 }
 
 impl EstimatedRun<'_> {
-    /// Estimates the memory of a step in bytes, rejects a run that needs more than the process can get, and warns if the
-    /// memory may be insufficient.
+    /// Estimates the memory of a step in bytes, rejects a run that needs more than the process can get, and warns if
+    /// the memory may be insufficient.
     pub(crate) fn check_memory(
         &self,
         device: &Device,
@@ -51,7 +51,7 @@ impl EstimatedRun<'_> {
         let ranks = group.ranks();
         let sequences = config.batch_size.div_ceil(parts);
         let manifests = || sets.iter().map(|(data, _)| data.manifest());
-        // All data sets have the same length; a batch may be of one of them.
+        // All data sets have the same length; all samples of a batch may be from one of them.
         let length = manifests().map(|data| data.config.max_seq_length).max().unwrap_or(0);
         let targets = manifests().map(|data| {
             let masked = (length as f64 * data.config.masked_lm_prob).ceil() as usize;
@@ -68,7 +68,8 @@ impl EstimatedRun<'_> {
             recompute,
             on_gpu: !config.compute.device.is_cpu(),
         };
-        // The rows of the largest shard of each data set, at most a block of the loader, and the batches that are read ahead.
+        // The rows of the largest shard of each data set, at most a block of the loader, and the batches that are read
+        // ahead.
         let block = |data: &Manifest| {
             let rows = data.shards.iter().map(|shard| shard.rows).max().unwrap_or(0);
             (rows * length as u64).min(BLOCK_TOKENS)

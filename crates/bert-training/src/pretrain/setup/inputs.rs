@@ -27,7 +27,7 @@ use crate::step::device_check::{CheckShape, DeviceCheck, check_before_first_step
 /// The inputs of a run, opened and checked for consistency. No text is counted and no weights are created yet.
 pub(crate) struct RunInputs<'a> {
     pub(crate) config: &'a PretrainConfig,
-    /// With autodiff.
+    /// The device, with autodiff.
     pub(crate) device: Device,
     /// The data sets with their weights.
     pub(crate) sets: Vec<(DataSet, f64)>,
@@ -118,8 +118,8 @@ impl<'a> RunInputs<'a> {
         &self.start.config
     }
 
-    /// Returns the description of the trained model, which continues the training of the model in `base`. Positions
-    /// of a base of another program count as trained.
+    /// Returns the description of the trained model, which continues the training of the model in `base`. All positions
+    /// of a base model from another program count as trained.
     ///
     /// # Errors
     /// Fails when the files of `base` cannot be read.
@@ -206,7 +206,8 @@ impl RunInputs<'_> {
     /// `--init-checkpoint`, `fresh` or [`Self::fresh_weights`].
     ///
     /// # Errors
-    /// Fails when the weights cannot be read or do not match the configuration; otherwise as [`Self::fresh_weights`].
+    /// Fails when the weights cannot be read or do not match the configuration. Also fails as [`Self::fresh_weights`]
+    /// does.
     pub(crate) fn model(
         &self,
         checkpoint: Option<&Path>,

@@ -28,7 +28,7 @@ pub(crate) struct MetricsLog {
     file: Box<dyn Durable>,
 }
 
-/// Reads a number that may be `null`, which JSON uses for NaN and infinity, as NaN.
+/// Reads a number. Reads `null`, which replaces NaN and infinity in JSON, as NaN.
 pub(crate) fn nan_if_null<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
     Ok(Option::deserialize(deserializer)?.unwrap_or(f64::NAN))
 }
@@ -178,9 +178,8 @@ impl LogTail {
         Self { path: path.to_path_buf(), read: 0, number: 0 }
     }
 
-    /// Appends the records since the last call, and returns whether there are any. If the log was replaced or has become
-    /// shorter, `records` is cleared and read again. Invalid lines are skipped, as they are by
-    /// `records`.
+    /// Appends the records since the last call, and returns whether there are any. If the log was replaced or has
+    /// become shorter, `records` is cleared and read again. Invalid lines are skipped, as they are by `records`.
     ///
     /// # Errors
     /// Fails when the log exists but cannot be read.
@@ -200,7 +199,7 @@ impl LogTail {
         let mut bytes = Vec::new();
         file.seek(SeekFrom::Start(self.read)).map_err(failed)?;
         file.take(metadata.len() - self.read).read_to_end(&mut bytes).map_err(failed)?;
-        // The last line may not be complete.
+        // The last line may be incomplete.
         let whole = bytes.iter().rposition(|&byte| byte == b'\n').map_or(0, |end| end + 1);
         self.read += whole as u64;
         let lines = bytes[..whole].split(|&byte| byte == b'\n');

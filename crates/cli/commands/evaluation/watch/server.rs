@@ -1,9 +1,9 @@
 //! Serves the page of `bert watch` over HTTP/1.1, and the states of the runs as server-sent events.
 //!
 //! It answers GET requests for `/`, `/events` and `/report/N`, one thread per connection. A request must name the
-//! server's own address as its host and must not come from a page of another site, so that such a page can neither read the
-//! runs (DNS rebinding) nor start the computation of reports. A slow client cannot keep others out: a request has two
-//! seconds, and a new connection replaces the oldest one if there are too many.
+//! server's own address as its host and must not come from a page of another site, so that such a page can neither read
+//! the runs (DNS rebinding) nor start the computation of reports. A slow client cannot block others: a request must
+//! arrive within two seconds, and a new connection replaces the oldest one if there are too many.
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
@@ -184,7 +184,7 @@ fn answer(stream: &TcpStream, number: u64, shared: &Shared) -> std::io::Result<(
     if !host.is_some_and(|host| is_own(&host, shared.address)) {
         return send(stream, "403 Forbidden", text, "unknown host\n");
     }
-    // A link on another page may lead to the page, but nothing else is computed for other sites.
+    // A link on another site may lead to the page `/`, but nothing else is computed for other sites.
     if path != "/" && site.is_some_and(|site| !matches!(site.as_str(), "same-origin" | "none")) {
         return send(stream, "403 Forbidden", text, "another site cannot use this address\n");
     }

@@ -39,7 +39,7 @@ pub(super) fn run(mut watched: Watched, interval: Duration) -> anyhow::Result<()
     }
     end_on_signals(|| {
         let mut out = stdout().lock();
-        // Nothing can be done for a terminal that is gone.
+        // Ignore an error, because it means that the terminal was closed.
         let _ = out.write_all(LEAVE.as_bytes()).and_then(|()| out.flush());
     })?;
     stdout().write_all(ENTER.as_bytes())?;
