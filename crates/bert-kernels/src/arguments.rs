@@ -13,6 +13,9 @@ pub enum Kernels {
     /// Hand-written kernels where they apply.
     #[default]
     Fused,
+    /// As [`Self::Fused`]; on a GPU one kernel computes attention forward and one backward, if heads have 64 columns, there are at
+    /// most 512 positions, and the device has enough memory for a cube. They store no scores.
+    FusedAttention,
     /// burn's own operations everywhere: slower, and short enough to be compared with the paper.
     Plain,
 }

@@ -60,14 +60,15 @@
 //!
 //! # When a fused kernel runs
 //!
-//! The fused kernel runs when [`Compute::kernels`] is [`Kernels::Fused`] and every tensor is an f32 tensor of burn's
+//! The fused kernel runs when [`Compute::kernels`] is not [`Kernels::Plain`] and every tensor is an f32 tensor of burn's
 //! `Flex` backend, with or without autodiff but without gradient checkpointing. [`adamw::update`] and
 //! [`masked_lm_eval`] have no fused backward pass and need tensors without autodiff. [`Precision::Bf16`] needs the
 //! AVX-512 BF16 instructions ([`has_bf16_instructions`]). In all other cases, the composition of burn's operations
 //! runs; its results agree with the kernel's.
 //!
 //! With the feature `cubecl` GELU, dropout, LayerNorm, rows of tables, the softmax of attention, sums of squares and
-//! AdamW have kernels for GPUs as well. Their tests run on a software implementation of Vulkan.
+//! AdamW have kernels for GPUs as well, and with [`Kernels::FusedAttention`] the whole of attention. Their tests run on
+//! a software implementation of Vulkan.
 //!
 //! # Promises
 //!

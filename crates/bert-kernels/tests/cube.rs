@@ -12,7 +12,7 @@ use bert_kernels::gelu::{Gelu, bias_gelu};
 use bert_kernels::layer_norm::{LayerNormParameters, layer_norm, residual_layer_norm};
 use bert_kernels::masked_lm_loss::masked_lm_nll;
 use bert_kernels::self_attention::{Projection, QkvProjections, self_attention};
-use bert_kernels::{Compute, Dropout, Kernels, dense, dropout};
+use bert_kernels::{Compute, Dropout, Kernels, Precision, dense, dropout};
 use burn::tensor::{DType, Device, Int, Tensor, TensorData};
 
 /// Returns the tolerance for matrix products in f32: on CUDA their factors are rounded to TF32. Measured on an
@@ -62,14 +62,27 @@ fn check(gpu: &Device, name: &str, operation: Operation, inputs: &[Vec<f64>], to
     for kernels in [Kernels::Fused, Kernels::Plain] {
         let compute = Compute { kernels, ..Compute::default() };
         let got = run(compute, operation, inputs, gpu, DType::F32);
-        for (i, (got, want)) in got.iter().zip(&want).enumerate() {
-            assert_eq!(got.len(), want.len(), "{name} {i}");
-            let scale = want.iter().fold(1f64, |scale, x| scale.max(x.abs()));
-            let worst = got.iter().zip(want).fold(0f64, |worst, (a, b)| worst.max((a - b).abs()));
-            println!("{name} {i} {kernels:?}: {:.1e}", worst / scale);
-            assert!(worst <= tolerance * scale, "{name} {i}, {kernels:?}: off by {worst} of {scale}");
-        }
+        assert_close(&format!("{name}, {kernels:?}"), &got, &want, tolerance);
     }
+}
+
+fn assert_close(name: &str, got: &[Vec<f64>], want: &[Vec<f64>], tolerance: f64) {
+    for (i, difference) in differences(got, want).into_iter().enumerate() {
+        println!("{name} {i}: {difference:.1e}");
+        assert!(difference <= tolerance, "{name} {i}: off by {difference}");
+    }
+}
+
+/// Returns the maximum difference of each output, relative to its maximum or to 1.
+fn differences(got: &[Vec<f64>], want: &[Vec<f64>]) -> Vec<f64> {
+    let difference = |(got, want): (&Vec<f64>, &Vec<f64>)| {
+        assert_eq!(got.len(), want.len());
+        let scale = want.iter().fold(1f64, |scale, x| scale.max(x.abs()));
+        let all = got.iter().zip(want).map(|(a, b)| (a - b).abs() / scale);
+        // NaN is a difference too.
+        all.fold(0f64, |worst, x| if x <= worst { worst } else { x })
+    };
+    got.iter().zip(want).map(difference).collect()
 }
 
 fn gelus(gpu: &Device) {
@@ -244,7 +257,7 @@ fn feed_forwards(gpu: &Device) {
     }
 }
 
-/// Products, and attention with its projections: one operation on the device.
+/// Products, and attention with its projections, one operation on the device.
 fn products(gpu: &Device) {
     for (rows, input, output) in [(1, 1, 1), (7, 33, 5), (130, 64, 70), (1024, 10, 6), (1026, 3, 4)] {
         let inputs = [numbers(1, rows * input), numbers(2, input * output)];
@@ -263,39 +276,105 @@ fn products(gpu: &Device) {
     }
     for (batch, seq, heads, head, probability) in [(1, 1, 1, 1, 0.0), (2, 9, 3, 4, 0.2), (3, 70, 2, 16, 0.1)]
     {
-        let hidden = heads * head;
-        let len = batch * seq * hidden;
-        let weights = [2, 3, 4].map(|seed| numbers(seed, hidden * hidden));
-        let biases = [5, 6, 7].map(|seed| numbers(seed, hidden));
-        let inputs: Vec<_> = std::iter::once(numbers(1, len)).chain(weights).chain(biases).collect();
-        let operation = |compute: Compute, x: Vec<Tensor<1>>| {
-            let projection = |i: usize| Projection {
-                weight: x[i].clone().reshape([hidden, hidden]),
-                bias: x[3 + i].clone(),
-            };
-            let projections =
-                QkvProjections { query: projection(1), key: projection(2), value: projection(3) };
-            let states = x[0].clone().reshape([batch, seq, hidden]);
-            let bias = key_bias(batch, seq, &x[0]);
-            let dropout = Dropout::new(5, probability);
-            self_attention(
-                compute,
-                states,
-                projections,
-                bias,
-                AttentionSettings { heads, scale: 0.3, dropout },
-            )
-            .reshape([len])
-        };
-        // The gradient of the key's bias is zero, so only its rounding errors are seen: 4.6e-3 with TF32.
-        let tolerance = if cfg!(feature = "cuda") { 1e-2 } else { 5e-5 };
-        check(gpu, &format!("self-attention {batch} x {seq} x {hidden}"), &operation, &inputs, tolerance);
+        let shape = [batch, seq, heads, head];
+        let operation = self_attention_operation(shape, probability, key_bias);
+        let name = format!("self-attention {batch} x {seq} x {}", heads * head);
+        check(gpu, &name, &operation, &self_attention_inputs(shape, 1.0), PROJECTIONS);
     }
+}
+
+/// One block and several blocks of queries and keys, padding, dropout, the same bits twice. In bf16, on cards, the kernels are
+/// compared with the products.
+#[test]
+fn attention_kernels_agree_with_burn() {
+    let gpu = &gpu();
+    let kernels = [Kernels::Fused, Kernels::FusedAttention, Kernels::FusedAttention];
+    let precisions: &[_] =
+        if cfg!(feature = "cuda") { &[Precision::F32, Precision::Bf16] } else { &[Precision::F32] };
+    for (batch, seq, heads, probability) in [
+        (1, 1, 1, 0.0),
+        (3, 17, 2, 0.2),
+        (3, 33, 1, 0.0),
+        (4, 128, 2, 0.1),
+        (3, 129, 1, 0.3),
+        (2, 512, 1, 0.1),
+    ] {
+        let shape = [batch, seq, heads, 64];
+        let operation = self_attention_operation(shape, probability, padding);
+        let inputs = self_attention_inputs(shape, 0.2);
+        let want = run(Compute::default(), &operation, &inputs, &Device::flex(), DType::F64);
+        for &precision in precisions {
+            let name = format!("attention kernel {batch} x {seq} x {heads} {precision:?}");
+            let [products, got, again] = kernels
+                .map(|kernels| run(Compute { kernels, precision }, &operation, &inputs, gpu, DType::F32));
+            assert!(got == again, "{name}: other bits");
+            assert!(seq == 1 || got != products, "{name}: products were computed");
+            if precision == Precision::F32 {
+                assert_close(&name, &got, &want, PROJECTIONS);
+            }
+            for (got, bound) in differences(&got, &want).iter().zip(differences(&products, &want)) {
+                println!("{name}: {got:.1e}, products {bound:.1e}");
+                assert!(*got <= 2.0 * bound + PROJECTIONS, "{name}: off by {got}, products by {bound}");
+            }
+        }
+    }
+    // Other heads, and longer rows.
+    for shape in [[2, 9, 2, 32], [1, 513, 1, 64]] {
+        let operation = self_attention_operation(shape, 0.1, padding);
+        let inputs = self_attention_inputs(shape, 0.2);
+        let [products, got, _] = kernels.map(|kernels| {
+            run(Compute { kernels, ..Compute::default() }, &operation, &inputs, gpu, DType::F32)
+        });
+        assert!(got == products, "attention of {shape:?}");
+    }
+}
+
+/// Tolerance of attention with its projections. The gradient of the key's bias is zero, so only its rounding errors are seen:
+/// 4.6e-3 with TF32.
+const PROJECTIONS: f64 = if cfg!(feature = "cuda") { 1e-2 } else { 5e-5 };
+
+type KeyBias = fn(usize, usize, &Tensor<1>) -> Tensor<4>;
+
+/// Returns tokens, three weights and three biases for a shape of batch, length, heads and their columns.
+fn self_attention_inputs([batch, seq, heads, head]: [usize; 4], scale: f64) -> Vec<Vec<f64>> {
+    let hidden = heads * head;
+    let weights = [2, 3, 4].map(|seed| numbers(seed, hidden * hidden).iter().map(|x| scale * x).collect());
+    let biases = [5, 6, 7].map(|seed| numbers(seed, hidden));
+    std::iter::once(numbers(1, batch * seq * hidden)).chain(weights).chain(biases).collect()
+}
+
+fn self_attention_operation(
+    [batch, seq, heads, head]: [usize; 4],
+    probability: f64,
+    key_bias: KeyBias,
+) -> impl Fn(Compute, Vec<Tensor<1>>) -> Tensor<1> {
+    let hidden = heads * head;
+    move |compute, x| {
+        let projection =
+            |i: usize| Projection { weight: x[i].clone().reshape([hidden, hidden]), bias: x[3 + i].clone() };
+        let projections = QkvProjections { query: projection(1), key: projection(2), value: projection(3) };
+        let states = x[0].clone().reshape([batch, seq, hidden]);
+        let settings = AttentionSettings { heads, scale: 0.3, dropout: Dropout::new(5, probability) };
+        let bias = key_bias(batch, seq, &x[0]);
+        self_attention(compute, states, projections, bias, settings)
+            .reshape([batch * seq * hidden])
+            .cast(x[0].dtype())
+    }
+}
+
+/// Returns the bias of keys of rows with all tokens, a third, one, all, and so on.
+fn padding(batch: usize, seq: usize, like: &Tensor<1>) -> Tensor<4> {
+    let tokens = |row: usize| [seq, seq.div_ceil(3), 1][row % 3];
+    bias_where(batch, seq, like, |i| i % seq >= tokens(i / seq))
 }
 
 /// Returns the bias of keys: the last of each row is padding, except in rows of one key.
 fn key_bias(batch: usize, seq: usize, like: &Tensor<1>) -> Tensor<4> {
-    let bias = (0..batch * seq).map(|i| if seq > 1 && i % seq == seq - 1 { -10_000.0 } else { 0.0 });
+    bias_where(batch, seq, like, |i| seq > 1 && i % seq == seq - 1)
+}
+
+fn bias_where(batch: usize, seq: usize, like: &Tensor<1>, is_padding: impl Fn(usize) -> bool) -> Tensor<4> {
+    let bias = (0..batch * seq).map(|i| if is_padding(i) { -10_000.0 } else { 0.0 });
     let bias = TensorData::new(bias.collect::<Vec<f64>>(), [batch, 1, 1, seq]);
     Tensor::from_data(bias, (&like.device(), like.dtype()))
 }

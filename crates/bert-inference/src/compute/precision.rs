@@ -121,7 +121,7 @@ fn refusal(
             "this device has no bf16, or the kernels of this build have none: build with --features vulkan or metal, or \
              use f32",
         ),
-        (_, DeviceName::Flex, KernelChoice::Fused) => (!available)
+        (_, DeviceName::Flex, _) => (!available)
             .then_some("this processor has no AVX-512 BF16 instructions, so bf16 would be slower; use f32"),
     }
 }

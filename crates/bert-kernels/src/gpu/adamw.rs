@@ -35,7 +35,7 @@ struct Group {
 /// Returns whether all tensors are on a GPU, so that [`Queue::update`] can be used.
 pub(crate) fn serves(kernels: Kernels, state: &State, gradient: &Tensor<1>) -> bool {
     let is_gpu = |x: &Tensor<1>| x.dtype() == DType::F32 && matches!(input(x.clone()), Some(Input::Plain(_)));
-    kernels == Kernels::Fused
+    kernels != Kernels::Plain
         && [&state.parameter, &state.first, &state.second, gradient].into_iter().all(is_gpu)
 }
 

@@ -82,16 +82,17 @@ fn kernel<N: Size>(x: &[Vector<f32, N>], y: &mut [Vector<f32, N>], mask: Mask) {
 /// Elements that one word decides about.
 const PER_WORD: usize = 4;
 
-/// Returns the factors of `N` adjacent elements, of which `first` is a multiple of `N`.
+/// Returns the factors of the `N` elements from `first` on.
 #[cube]
 pub(super) fn factors<N: Size>(mask: &Mask, first: usize) -> Vector<f32, N> {
     let mut factors = Vector::<f32, N>::empty();
     let size = N::value();
     if comptime!(size.is_multiple_of(PER_WORD)) {
-        if mask.skip == 0 {
+        let start = first + mask.skip as usize;
+        if start.is_multiple_of(PER_WORD) {
             #[unroll]
             for word in 0..comptime!(size / PER_WORD) {
-                let (low, high) = random_word(mask, (first / PER_WORD + word) as u32);
+                let (low, high) = random_word(mask, (start / PER_WORD + word) as u32);
                 factors.insert(word * PER_WORD, factor(mask, low & 0xFFFFu32));
                 factors.insert(word * PER_WORD + 1, factor(mask, low >> 16));
                 factors.insert(word * PER_WORD + 2, factor(mask, high & 0xFFFFu32));

@@ -7,35 +7,41 @@ use cubecl::prelude::*;
 
 use super::{UNITS, cubes};
 
-/// The lanes of a row, in a cube of [`UNITS`] units.
+/// The lanes of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Lanes {
     /// Units of a row; a power of two.
     pub(super) count: u32,
     /// Vectors of a row that each unit computes.
     pub(super) vectors: usize,
+    /// Units of the cube.
+    units: u32,
     /// Whether the units of a row exchange values in their plane.
     planes: bool,
 }
 
 impl Lanes {
     /// All units of a cube of one axis, for one row.
-    pub(super) const CUBE: Self = Self { count: UNITS, vectors: 1, planes: false };
+    pub(super) const CUBE: Self = Self { count: UNITS, vectors: 1, units: UNITS, planes: false };
 
-    /// Returns the lanes of rows of `vectors` vectors.
+    /// Returns the lanes of rows of `vectors` vectors, in a cube of [`UNITS`] units.
     pub(super) fn new(client: &super::Client, vectors: usize) -> Self {
+        Self::of_cube(client, vectors, [vectors.next_power_of_two().min(32) as u32, UNITS])
+    }
+
+    /// Returns lanes of this number in a cube of this number of units.
+    pub(super) fn of_cube(client: &super::Client, vectors: usize, [count, units]: [u32; 2]) -> Self {
         let properties = client.properties();
         let hardware = &properties.hardware;
-        let count = vectors.next_power_of_two().min(32) as u32;
         let planes = properties.features.plane.contains(Plane::Ops)
             && hardware.plane_size_min == hardware.plane_size_max
             && hardware.plane_size_max >= count;
-        Self { count, vectors: vectors.div_ceil(count as usize), planes }
+        Self { count, vectors: vectors.div_ceil(count as usize), units, planes }
     }
 
     /// Returns the number of rows that a cube computes at once.
     pub(super) fn rows(self) -> u32 {
-        UNITS / self.count
+        self.units / self.count
     }
 
     /// Returns the launch size for `rows` rows, of which a cube computes `times` times [`Self::rows`].
@@ -62,7 +68,7 @@ pub(super) fn over_lanes(value: f32, #[comptime] maximum: bool, #[comptime] lane
             comptime!(step /= 2);
         }
     } else {
-        let mut shared = Shared::<[f32]>::new_slice(UNITS as usize);
+        let mut shared = Shared::<[f32]>::new_slice(comptime!(lanes.units as usize));
         let unit = UNIT_POS as usize;
         shared[unit] = value;
         sync_cube();

@@ -20,16 +20,19 @@
 //! | [`squares`] | sums of squares for the global norm |
 //! | [`adamw`] | one update of a parameter and its moments, in place |
 //! | [`product`] | matrix products with sums in f32 |
-//! | `cublas`, [`strategy`] | who computes them |
+//! | `cublas`, [`strategy`] | who computes them; sizes of the attention kernels |
 //! | [`self_attention`] | projections and attention, with queries, keys and values in one product |
+//! | [`attention`] | attention in one kernel, for heads of 64 columns |
 //! | [`softmax`] | scale + key bias + softmax + dropout of attention |
 //!
 //! # Tests
 //!
 //! `cargo test -p bert-kernels --features wgpu --test cube` runs every kernel against burn's operations on the
-//! default device of wgpu, a software Vulkan (Mesa's lavapipe) included.
+//! default device of wgpu, a software Vulkan (Mesa's lavapipe) included. Matrix units in f16 are there since Mesa 26:
+//! `cargo test -p bert-kernels --features wgpu,burn/vulkan matrix_units -- --ignored`.
 
 pub(crate) mod adamw;
+mod attention;
 mod column_sums;
 #[cfg(feature = "cuda")]
 mod cublas;
@@ -87,7 +90,7 @@ fn input<const D: usize>(x: Tensor<D>) -> Option<Input> {
 
 /// Returns whether the kernels of this module can use a tensor.
 pub(crate) fn has_kernels<const D: usize>(kernels: Kernels, x: &Tensor<D>) -> bool {
-    kernels == Kernels::Fused && input(x.clone()).is_some()
+    kernels != Kernels::Plain && input(x.clone()).is_some()
 }
 
 /// Runs an operation on tensors of any rank. Returns `None` if burn's own operations have to run instead.
@@ -120,7 +123,7 @@ fn apply<F: Fused<N, Cube>, const N: usize>(
     tensors: [Tensor<1>; N],
 ) -> Option<Tensor<1>> {
     let is_f32 = tensors.iter().all(|x| x.dtype() == DType::F32);
-    if is_f32 && kernels == Kernels::Fused { apply_inputs(operation, tensors.map(input)) } else { None }
+    if is_f32 && kernels != Kernels::Plain { apply_inputs(operation, tensors.map(input)) } else { None }
 }
 
 /// Returns a tensor with its elements in order, in a buffer of exactly their number.
@@ -163,7 +166,11 @@ fn buffers_per_launch(client: &Client) -> usize {
 
 /// Returns the type of the elements, as kernels name it.
 fn element(x: &CubeTensor) -> ElemType {
-    ElemType::Float(if x.dtype == DType::BF16 { FloatKind::BF16 } else { FloatKind::F32 })
+    ElemType::Float(match x.dtype {
+        DType::BF16 => FloatKind::BF16,
+        DType::F16 => FloatKind::F16,
+        _ => FloatKind::F32,
+    })
 }
 
 /// Returns the number of adjacent elements of x that a unit computes, of rows of this width: 16 bytes, if that divides the

@@ -13,6 +13,7 @@ use burn_cubecl::tensor::CubeTensor;
 use cubecl::ir::ElemType;
 use cubecl::prelude::*;
 
+use super::attention::{self, Attention};
 use super::column_sums::{self, Blocks, column_of_unit, column_sums, write_sum};
 use super::product::{factor_type, multiply, multiply_add, multiply_transposed, rounded, transposed};
 use super::softmax::Softmax;
@@ -39,11 +40,12 @@ pub(crate) fn self_attention(
     let [batch, seq, hidden] = x.dims();
     let sizes = Sizes { batch, seq, heads: settings.heads, hidden };
     let softmax = Softmax::new(seq, settings);
+    let one_kernel = compute.kernels == Kernels::FusedAttention;
     let QkvProjections { query, key, value } = projections;
     let [wq, wk, wv] = [query, key, value].map(|Projection { weight, .. }| input(weight.clone()));
     let [bq, bk, bv] = [query, key, value].map(|Projection { bias, .. }| input(bias.clone()));
     let inputs = [input(x.clone()), wq, wk, wv, bq, bk, bv, input(bias.clone())];
-    apply_inputs(SelfAttention { sizes, softmax, precision: compute.precision }, inputs)
+    apply_inputs(SelfAttention { sizes, softmax, one_kernel, precision: compute.precision }, inputs)
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -76,19 +78,75 @@ struct Saved {
     x: CubeTensor,
     /// `[hidden, 3 hidden]`
     weights: CubeTensor,
-    /// Queries, keys and values, `[batch, heads, seq, head_dim]` each.
-    qkv: [CubeTensor; 3],
-    /// `[batch * heads * seq * seq]`
-    before_dropout: CubeTensor,
-    /// `[batch, heads, seq, seq]`
-    probabilities: CubeTensor,
+    attention: SavedAttention,
+}
+
+/// Values of attention that the backward pass needs.
+#[derive(Clone, Debug)]
+#[expect(clippy::large_enum_variant, reason = "both have five tensors")]
+enum SavedAttention {
+    Products {
+        /// Queries, keys and values, `[batch, heads, seq, head_dim]` each.
+        qkv: [CubeTensor; 3],
+        /// `[batch * heads * seq * seq]`
+        before_dropout: CubeTensor,
+        /// `[batch, heads, seq, seq]`
+        probabilities: CubeTensor,
+    },
+    OneKernel(Attention, attention::Saved),
 }
 
 #[derive(Clone, Copy, Debug)]
 struct SelfAttention {
     sizes: Sizes,
     softmax: Softmax,
+    /// Whether one kernel computes attention, where it can.
+    one_kernel: bool,
     precision: Precision,
+}
+
+impl SelfAttention {
+    /// Returns the context, flat, of `[rows, 3 hidden]`, the biases of its columns and the biases of keys.
+    fn attention(&self, [projected, biases, bias]: [CubeTensor; 3]) -> (CubeTensor, SavedAttention) {
+        let Sizes { batch, seq, heads, .. } = self.sizes;
+        let kernel = if self.one_kernel { Attention::new(self.softmax, batch, &projected) } else { None };
+        if let Some(kernel) = kernel {
+            let saved = kernel.forward([projected, biases, bias]);
+            return (saved.context.clone(), SavedAttention::OneKernel(kernel, saved));
+        }
+        let factors = projected.dtype;
+        let [query, key, value] =
+            split_heads(projected, biases, self.sizes).map(|x| self.sizes.heads(x, self.sizes.head_dim()));
+        let scores = multiply(query.clone(), transposed(key.clone()), factors);
+        let scores = Cube::float_reshape(scores, Shape::new([batch * heads * seq * seq]));
+        let (probabilities, before_dropout) = self.softmax.forward([scores, bias]);
+        let probabilities = self.sizes.heads(probabilities, seq);
+        let context = multiply(probabilities.clone(), value.clone(), factors);
+        let context = exchange_axes(into_contiguous(context), heads, seq, self.sizes.head_dim(), factors);
+        (context, SavedAttention::Products { qkv: [query, key, value], before_dropout, probabilities })
+    }
+
+    /// Returns the gradient of `[rows, 3 hidden]`, and the sums of its rows.
+    fn attention_gradient(&self, saved: SavedAttention, gradient: CubeTensor) -> (CubeTensor, CubeTensor) {
+        let (qkv, before_dropout, probabilities) = match saved {
+            SavedAttention::OneKernel(kernel, saved) => return kernel.backward(saved, gradient),
+            SavedAttention::Products { qkv, before_dropout, probabilities } => {
+                (qkv, before_dropout, probabilities)
+            }
+        };
+        let factors = factor_type(self.precision);
+        let [query, key, value] = qkv;
+        let Sizes { seq, heads, .. } = self.sizes;
+        let gradient = exchange_axes(into_contiguous(gradient), seq, heads, self.sizes.head_dim(), factors);
+        let gradient = self.sizes.heads(gradient, self.sizes.head_dim());
+        let d_value = multiply(transposed(probabilities), gradient.clone(), factors);
+        let d_probabilities = multiply(gradient, transposed(value), factors);
+        let [d_scores, _] = self.softmax.backward(before_dropout, d_probabilities, [true, false]);
+        let d_scores = self.sizes.heads(d_scores.expect("it is wanted"), seq);
+        let d_query = multiply(d_scores.clone(), key, factors);
+        let d_key = multiply(transposed(d_scores), query, factors);
+        join_heads([d_query, d_key, d_value], self.sizes)
+    }
 }
 
 impl Fused<8, Cube> for SelfAttention {
@@ -102,16 +160,10 @@ impl Fused<8, Cube> for SelfAttention {
         let weights =
             Cube::float_reshape(join([wq, wk, wv], hidden, factors), Shape::new([hidden, 3 * hidden]));
         let projected = multiply(x.clone(), weights.clone(), factors);
-        let qkv = split_heads(projected, join([bq, bk, bv], hidden, DType::F32), self.sizes);
-        let [query, key, value] = qkv.map(|x| self.sizes.heads(x, self.sizes.head_dim()));
-        let scores = multiply(query.clone(), transposed(key.clone()), factors);
-        let scores = Cube::float_reshape(scores, Shape::new([len(&bias) * self.sizes.heads * seq]));
-        let (probabilities, before_dropout) = self.softmax.forward([scores, bias]);
-        let probabilities = self.sizes.heads(probabilities, seq);
-        let context = multiply(probabilities.clone(), value.clone(), factors);
-        let context = merge_heads(context, self.sizes, factors);
+        let biases = join([bq, bk, bv], hidden, DType::F32);
+        let (context, attention) = self.attention([projected, biases, bias]);
         let context = Cube::float_reshape(context, Shape::new([batch, seq, hidden]));
-        (context, Saved { x, weights, qkv: [query, key, value], before_dropout, probabilities })
+        (context, Saved { x, weights, attention })
     }
 
     const ACCUMULATES: bool = true;
@@ -128,17 +180,9 @@ impl Fused<8, Cube> for SelfAttention {
         existing: Option<CubeTensor>,
     ) -> [Option<CubeTensor>; 8] {
         let Sizes { batch, seq, hidden, .. } = self.sizes;
-        let factors = factor_type(self.precision);
-        let Saved { x, weights, qkv: [query, key, value], before_dropout, probabilities } = saved;
-        let gradient = split_context(into_contiguous(gradient), self.sizes, factors);
-        let gradient = self.sizes.heads(gradient, self.sizes.head_dim());
-        let d_value = multiply(transposed(probabilities), gradient.clone(), factors);
-        let d_probabilities = multiply(gradient, transposed(value), factors);
-        let [d_scores, _] = self.softmax.backward(before_dropout, d_probabilities, [true, false]);
-        let d_scores = self.sizes.heads(d_scores.expect("it is wanted"), seq);
-        let d_query = multiply(d_scores.clone(), key, factors);
-        let d_key = multiply(transposed(d_scores), query, factors);
-        let (joined, d_biases) = join_heads([d_query, d_key, d_value], self.sizes); // [rows, 3 hidden]
+        let Saved { x, weights, attention } = saved;
+        let (joined, d_biases) = self.attention_gradient(attention, gradient);
+        let joined = Cube::float_reshape(joined, Shape::new([self.sizes.rows(), 3 * hidden]));
         let d_x = wanted[0].then(|| {
             let d_x = multiply_add(joined.clone(), transposed(weights), existing);
             Cube::float_reshape(d_x, Shape::new([batch, seq, hidden]))
@@ -216,7 +260,7 @@ fn split_heads(projected: CubeTensor, bias: CubeTensor, sizes: Sizes) -> [CubeTe
     parts
 }
 
-/// Returns the gradients of queries, keys and values side by side, `[rows, 3 hidden]`, and the sums of their rows.
+/// Returns the gradients of queries, keys and values side by side, `[rows, 3 hidden]`, flat, and the sums of their rows.
 fn join_heads(gradients: [CubeTensor; 3], sizes: Sizes) -> (CubeTensor, CubeTensor) {
     let [query, key, value] = gradients.map(into_contiguous);
     let joined = empty_like(&query, 3 * len(&query));
@@ -241,18 +285,7 @@ fn join_heads(gradients: [CubeTensor; 3], sizes: Sizes) -> (CubeTensor, CubeTens
         blocks.rows,
         element(&joined),
     );
-    let joined = Cube::float_reshape(joined, Shape::new([sizes.rows(), width]));
     (joined, column_sums(sums, blocks.count, width))
-}
-
-/// Returns a context `[batch, heads, seq, head_dim]` as `[batch, seq, heads, head_dim]`, flat, in a different type.
-fn merge_heads(context: CubeTensor, sizes: Sizes, dtype: DType) -> CubeTensor {
-    exchange_axes(into_contiguous(context), sizes.heads, sizes.seq, sizes.head_dim(), dtype)
-}
-
-/// Returns a context `[batch, seq, heads, head_dim]` as `[batch, heads, seq, head_dim]`, flat, in a different type.
-fn split_context(context: CubeTensor, sizes: Sizes, dtype: DType) -> CubeTensor {
-    exchange_axes(context, sizes.seq, sizes.heads, sizes.head_dim(), dtype)
 }
 
 /// Returns `[.., first, second, width]` as `[.., second, first, width]`, flat, in a different type.

@@ -4,6 +4,8 @@
 //! the fastest of 50 on an H200 for each role (docs/results.md), at 1.5 to 4 times its rate. A kernel that the device does
 //! not have is skipped, and so is one that does not compile there. None uses atomics, so equal products have equal bits on
 //! one kind of device.
+//!
+//! The sizes of the attention kernels are here too.
 
 use std::collections::HashMap;
 use std::sync::{LazyLock, Mutex};
@@ -21,6 +23,25 @@ use cubek::matmul::routine::BlueprintStrategy::Inferred;
 use cubek::std::InputBinding;
 
 use super::element;
+
+/// Sizes of a kernel of attention.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Blocks {
+    /// Queries of a block.
+    pub(super) queries: usize,
+    /// Keys of a block.
+    pub(super) keys: usize,
+    /// Units of a cube.
+    pub(super) units: usize,
+}
+
+/// Sizes of the attention kernels forward and backward, the fastest first by their traffic: the first that fits in the memory of a
+/// cube is taken. No card has measured them.
+pub(super) const ATTENTION: [[Blocks; 2]; 3] = [
+    [Blocks { queries: 64, keys: 128, units: 256 }, Blocks { queries: 32, keys: 128, units: 256 }],
+    [Blocks { queries: 16, keys: 32, units: 64 }; 2],
+    [Blocks { queries: 16, keys: 16, units: 64 }; 2],
+];
 
 /// Kernels that have compiled on a device, or not, by their name.
 static COMPILED: LazyLock<Mutex<HashMap<String, bool>>> = LazyLock::new(Mutex::default);

@@ -93,13 +93,13 @@ impl ModelSize {
         let measured = self.hidden_size >= BertConfig::preset(Preset::Tiny, 1).hidden_size;
         match (compute.device, compute.kernels, fast_bf16()) {
             (DeviceName::Cuda(_), ..) => (PrecisionChoice::Bf16, "CUDA"),
-            (DeviceName::Flex, KernelChoice::Fused, Some(unit)) if measured => (PrecisionChoice::Bf16, unit),
-            (DeviceName::Flex, KernelChoice::Fused, None) => {
-                (PrecisionChoice::F32, "no fast bf16 on this processor")
-            }
-            (DeviceName::Flex, KernelChoice::Fused, Some(_)) => (PrecisionChoice::F32, "smaller than tiny"),
             (DeviceName::Wgpu(_), ..) => (PrecisionChoice::F32, "wgpu"),
-            _ => (PrecisionChoice::F32, "no fused kernels"),
+            (DeviceName::Ndarray | DeviceName::Auto, ..) | (_, KernelChoice::Plain, _) => {
+                (PrecisionChoice::F32, "no fused kernels")
+            }
+            (DeviceName::Flex, _, Some(unit)) if measured => (PrecisionChoice::Bf16, unit),
+            (DeviceName::Flex, _, None) => (PrecisionChoice::F32, "no fast bf16 on this processor"),
+            (DeviceName::Flex, _, Some(_)) => (PrecisionChoice::F32, "smaller than tiny"),
         }
     }
 }

@@ -240,7 +240,7 @@ pub(crate) fn identity(config: &PretrainConfig, start: &StartingPoint, sets: &[(
         identity["mixture"] = mixture.collect();
     }
     // The fused kernels on a CPU add in the same order with and without recomputation.
-    let exact = *device == DeviceName::Flex && *kernels == KernelChoice::Fused;
+    let exact = *device == DeviceName::Flex && *kernels != KernelChoice::Plain;
     if *recompute && !exact {
         identity["recompute"] = json!(true);
     }

@@ -79,7 +79,7 @@ fn train(device: DeviceName, kernels: Kernels) -> Trained {
 #[test]
 fn steps_on_a_gpu_equal_the_cpu_and_repeat() {
     let cpu = train(DeviceName::Flex, Kernels::Fused);
-    for kernels in [Kernels::Fused, Kernels::Plain] {
+    for kernels in [Kernels::Fused, Kernels::FusedAttention, Kernels::Plain] {
         let gpu = train(GPU, kernels);
         let relative = |value: fn(&StepReport) -> f64| {
             let pairs = gpu.reports.iter().zip(&cpu.reports);

@@ -39,6 +39,8 @@ pub enum DeviceName {
 pub enum KernelChoice {
     /// The fused kernels of `bert-kernels` wherever they apply.
     Fused,
+    /// As `fused`, with attention in one kernel on a GPU.
+    FusedAttention,
     /// burn's own operations everywhere: slower, for debugging and teaching.
     Plain,
 }
@@ -47,6 +49,7 @@ impl From<KernelChoice> for Kernels {
     fn from(choice: KernelChoice) -> Self {
         match choice {
             KernelChoice::Fused => Self::Fused,
+            KernelChoice::FusedAttention => Self::FusedAttention,
             KernelChoice::Plain => Self::Plain,
         }
     }

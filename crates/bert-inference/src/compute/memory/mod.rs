@@ -148,7 +148,7 @@ impl StepMemory {
         let [layers, hidden, intermediate, heads] =
             [model.num_hidden_layers, model.hidden_size, model.intermediate_size, model.num_attention_heads]
                 .map(|size| size as f64);
-        let fused = model.compute.kernels == Kernels::Fused;
+        let fused = model.compute.kernels != Kernels::Plain;
         // Until the end of the attention, and after it.
         // The probabilities before and after dropout.
         let probabilities = 2.0 * heads * shape.length as f64;
@@ -187,11 +187,11 @@ impl StepMemory {
             return 0.0;
         }
         let logits = match model.compute.kernels {
-            // The products, and their gradient.
-            Kernels::Fused if shape.on_gpu => 2.0,
-            Kernels::Fused if processor::recomputes_logits(model.compute.precision) => 0.0,
-            Kernels::Fused => 1.0,
             Kernels::Plain => 3.0,
+            // The products, and their gradient.
+            _ if shape.on_gpu => 2.0,
+            _ if processor::recomputes_logits(model.compute.precision) => 0.0,
+            _ => 1.0,
         };
         let scratch = if shape.on_gpu { 0.0 } else { threads * targets * COLUMNS };
         F32 * (logits * targets * vocabulary + scratch + 12.0 * targets * hidden + vocabulary * hidden)

@@ -1,0 +1,271 @@
+//! Attention on a GPU in one kernel forward and one backward, without scores in memory: FlashAttention-2 (Dao, 2023) for heads
+//! of 64 columns, with the key bias and the dropout of [`super::softmax`].
+//!
+//! Forward, `p = exp(scale q k' + bias - l)` and `y = (m p) v`, where l is the logarithm of the sum over a row; only l and y are
+//! saved. Backward, with `d = sum(dy y)` of a row: `dv = (m p)' dy`, `ds = scale p (m (dy v') - d)`, `dq = ds k`,
+//! `dk = ds' q`.
+//!
+//! The kernels read queries, keys and values from one `[rows, 3 hidden]` matrix, and write the gradients to another. A cube
+//! computes a block of queries forward and a head backward. Its keys come in blocks; l is complete before values are added, so
+//! no sum is scaled again. Nothing is added by atomics.
+
+mod blocks;
+mod kernels;
+mod sums;
+
+use burn::tensor::DType;
+use burn_cubecl::kernel::cast;
+use burn_cubecl::tensor::CubeTensor;
+use cubecl::prelude::*;
+
+use self::kernels::{backward_kernel, forward_kernel};
+use self::sums::{Layout, Product, Workers};
+use super::column_sums::column_sums;
+use super::dropout::mask;
+use super::lanes::Lanes;
+use super::softmax::Softmax;
+use super::strategy::{ATTENTION, Blocks};
+use super::{element, empty_like, empty_with, into_contiguous, len};
+
+/// Columns of a head.
+const HEAD: usize = 64;
+/// Maximum number of vectors of scores in the registers of a unit.
+const VECTORS: usize = 8;
+/// Maximum number of positions.
+const POSITIONS: usize = 512;
+
+/// The kernels for the attention of a layer.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Attention {
+    softmax: Softmax,
+    batch: usize,
+    plans: [Plan; 2],
+}
+
+/// The values that the backward pass needs.
+#[derive(Clone, Debug)]
+pub(super) struct Saved {
+    /// `[rows, 3 hidden]`: queries, keys and values without their biases, in the type of factors.
+    projected: CubeTensor,
+    /// `[3 hidden]`
+    biases: CubeTensor,
+    /// `[batch * seq]`
+    key_bias: CubeTensor,
+    /// `[rows, hidden]`
+    pub(super) context: CubeTensor,
+    /// `[batch * heads * seq]`
+    log_sums: CubeTensor,
+}
+
+impl Attention {
+    /// Returns the kernels; `None` if they cannot run for these sizes on the device of `projected`.
+    pub(super) fn new(softmax: Softmax, batch: usize, projected: &CubeTensor) -> Option<Self> {
+        let head = len(projected) / (3 * batch * softmax.seq * softmax.heads);
+        let (_, _, most) = projected.client.properties().hardware.max_cube_count;
+        if head != HEAD || softmax.seq > POSITIONS || batch > most as usize {
+            return None;
+        }
+        let plans = [Plan::new(projected, 0)?, Plan::new(projected, 1)?];
+        Some(Self { softmax, batch, plans })
+    }
+
+    /// Returns the context, `[rows, hidden]`, and what the backward pass needs.
+    pub(super) fn forward(&self, inputs: [CubeTensor; 3]) -> Saved {
+        let [projected, biases, key_bias] = inputs.map(into_contiguous);
+        let Softmax { heads, seq, scale, dropout } = self.softmax;
+        let plan = self.plans[0];
+        let context = empty_like(&projected, len(&projected) / 3);
+        let log_sums = empty_with(&projected, self.batch * heads * seq, DType::F32);
+        let saved = Saved { projected, biases, key_bias, context, log_sums };
+        let Saved { projected, biases, key_bias, context, log_sums } = saved.clone();
+        forward_kernel::launch(
+            &context.client.clone(),
+            self.count(seq.div_ceil(plan.blocks.queries)),
+            plan.dim(),
+            plan.vector,
+            projected.into_buffer_arg(),
+            biases.into_buffer_arg(),
+            key_bias.into_buffer_arg(),
+            context.into_buffer_arg(),
+            log_sums.into_buffer_arg(),
+            scale,
+            mask(dropout),
+            plan,
+            element(&saved.context),
+        );
+        saved
+    }
+
+    /// Returns the gradients of queries, keys and values side by side, `[rows, 3 hidden]`, and the sums of their rows.
+    pub(super) fn backward(&self, saved: Saved, gradient: CubeTensor) -> (CubeTensor, CubeTensor) {
+        let Softmax { scale, dropout, seq, .. } = self.softmax;
+        let plan = self.plans[1];
+        let Saved { projected, biases, key_bias, context, log_sums } = saved;
+        let joined = empty_like(&projected, len(&projected));
+        let width = len(&biases);
+        let sums = empty_with(&projected, self.batch * width, DType::F32);
+        // With one block of keys the gradient of a query is complete at once.
+        let parts = if seq > plan.blocks.keys { len(&context) } else { plan.vector };
+        let parts = empty_with(&projected, parts, DType::F32);
+        backward_kernel::launch(
+            &joined.client,
+            self.count(1),
+            plan.dim(),
+            plan.vector,
+            projected.into_buffer_arg(),
+            biases.into_buffer_arg(),
+            key_bias.into_buffer_arg(),
+            context.into_buffer_arg(),
+            into_contiguous(cast(gradient, joined.dtype)).into_buffer_arg(),
+            log_sums.into_buffer_arg(),
+            joined.clone().into_buffer_arg(),
+            parts.into_buffer_arg(),
+            sums.clone().into_buffer_arg(),
+            scale,
+            mask(dropout),
+            plan,
+            element(&joined),
+        );
+        (joined, column_sums(sums, self.batch, width))
+    }
+
+    /// Returns the launch size of a number of cubes for each head.
+    fn count(&self, cubes: usize) -> CubeCount {
+        CubeCount::Static(cubes as u32, self.softmax.heads as u32, self.batch as u32)
+    }
+}
+
+/// The sizes that a kernel is compiled for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Plan {
+    blocks: Blocks,
+    workers: Workers,
+    /// Adjacent elements that are read at once.
+    vector: usize,
+    /// The lanes of a row of scores.
+    lanes: Lanes,
+}
+
+impl Plan {
+    /// Returns the first sizes of the table that the device can run; pass is 0 forward and 1 backward.
+    fn new(x: &CubeTensor, pass: usize) -> Option<Self> {
+        let hardware = &x.client.properties().hardware;
+        let workers = Workers::new(&x.client, element(x));
+        let vector = if workers.has_matrix_units() { 16 / x.dtype.size() } else { 1 };
+        ATTENTION.iter().map(|blocks| blocks[pass]).find_map(|blocks| {
+            let Blocks { queries, keys, units } = blocks;
+            let lanes = Lanes::of_cube(&x.client, keys / vector, [units / queries, units].map(|n| n as u32));
+            let plan = Self { blocks, workers, vector, lanes };
+            let shapes = [[queries, keys], [queries, HEAD], [keys, HEAD]];
+            let fits = shapes.iter().all(|&shape| workers.tiles(shape, units).is_some())
+                && (keys / vector).is_multiple_of(lanes.count as usize)
+                && lanes.vectors <= VECTORS
+                && units <= hardware.max_units_per_cube as usize
+                && plan.bytes(pass + 1, x.dtype.size()) <= hardware.max_shared_memory_size;
+            fits.then_some(plan)
+        })
+    }
+
+    /// Returns the bytes of a cube's memory, with a number of blocks of queries and of probabilities.
+    fn bytes(self, blocks: usize, factor: usize) -> usize {
+        let Blocks { queries, keys, units } = self.blocks;
+        let rows = 2 * keys + blocks * queries;
+        let factors = rows * self.stride(HEAD) + blocks * queries * self.stride(keys);
+        factors * factor + 4 * (queries * self.row() + keys + 2 * units)
+    }
+
+    fn dim(self) -> CubeDim {
+        CubeDim::new_2d(self.lanes.count, self.blocks.queries as u32)
+    }
+
+    /// Returns the distance of two rows of factors: with a power of two they would lie in the same banks.
+    fn stride(self, columns: usize) -> usize {
+        columns + self.vector
+    }
+
+    /// Returns the distance of two rows of scores.
+    fn row(self) -> usize {
+        self.stride(self.blocks.keys.max(HEAD))
+    }
+
+    fn layout(self, columns: usize, transposed: bool) -> Layout {
+        Layout { stride: self.stride(columns), transposed }
+    }
+
+    /// Returns the product of queries and keys, and of the gradient and values.
+    fn for_scores(self) -> Product {
+        Product { left: self.layout(HEAD, false), right: self.layout(HEAD, true), depth: HEAD }
+    }
+
+    /// Returns the product of probabilities and values, and of the gradient of scores and keys.
+    fn for_queries(self) -> Product {
+        let Blocks { keys, .. } = self.blocks;
+        Product { left: self.layout(keys, false), right: self.layout(HEAD, false), depth: keys }
+    }
+
+    /// Returns the product of transposed scores and a block of queries or of the gradient.
+    fn for_keys(self) -> Product {
+        let Blocks { queries, keys, .. } = self.blocks;
+        Product { left: self.layout(keys, true), right: self.layout(HEAD, false), depth: queries }
+    }
+}
+
+#[cfg(all(test, feature = "wgpu"))]
+mod tests {
+    use burn::backend::Cube;
+    use burn::backend::ops::FloatTensorOps;
+    use burn::tensor::{Device, DeviceKind, Tensor, TensorData};
+
+    use super::*;
+    use crate::cpu::dropout_mask::Dropout;
+
+    /// Returns numbers between -1 and 1.
+    fn numbers(device: &Device, seed: u64, len: usize) -> CubeTensor {
+        let number =
+            |i| (crate::cpu::dropout_mask::mix(seed << 32 | i) >> 40) as f32 / (1u64 << 23) as f32 - 1.0;
+        let data = TensorData::new((0..len as u64).map(number).collect::<Vec<f32>>(), [len]);
+        Tensor::<1>::from_data(data, device).try_into_primitive::<Cube>().expect("a tensor of the device")
+    }
+
+    fn host(x: CubeTensor) -> Vec<f32> {
+        let x = cast(x, DType::F32);
+        Tensor::<1>::from_primitive::<Cube>(x).into_data().iter::<f32>().collect()
+    }
+
+    #[test]
+    #[ignore = "needs Vulkan with matrix units in f16 (Mesa 26 has them in lavapipe) and the feature burn/vulkan"]
+    fn matrix_units_agree_with_units() {
+        let device = Device::wgpu(DeviceKind::DefaultDevice);
+        let [batch, heads] = [2, 3];
+        for seq in [1, 17, 33, 128, 129, 512] {
+            let softmax = Softmax { heads, seq, scale: 0.125, dropout: Dropout::new(7, 0.1) };
+            let columns = heads * HEAD;
+            let run = |factors, has_units| {
+                let numbers = |seed, columns| numbers(&device, seed, batch * seq * columns);
+                let rounded = |seed, columns| cast(cast(numbers(seed, columns), DType::F16), factors);
+                let projected = rounded(1, 3 * columns);
+                let attention = Attention::new(softmax, batch, &projected).expect("a cube has the memory");
+                println!("{:?}", attention.plans.map(|plan| plan.blocks));
+                assert!(attention.plans.iter().all(|plan| plan.workers.has_matrix_units() == has_units));
+                let biases = numbers(2, 3 * columns);
+                let biases = Cube::float_slice(biases, &[(0..3 * columns).into()]);
+                let saved = attention.forward([projected, biases, numbers(3, 1)]);
+                let [context, log_sums] = [&saved.context, &saved.log_sums].map(|x| host(x.clone()));
+                let (joined, sums) = attention.backward(saved, rounded(4, columns));
+                [context, log_sums, host(joined), host(sums)]
+            };
+            let [want, got] =
+                [(DType::F32, false), (DType::F16, true)].map(|(factors, has)| run(factors, has));
+            for (i, (got, want)) in got.iter().zip(&want).enumerate() {
+                let scale = want.iter().fold(0f32, |scale, x| scale.max(x.abs()));
+                let worst = got
+                    .iter()
+                    .zip(want)
+                    .map(|(a, b)| (a - b).abs())
+                    .fold(0f32, |worst, x| if x <= worst { worst } else { x });
+                println!("{seq} {i}: {:.1e}", worst / scale);
+                assert!(worst <= 5e-3 * scale, "{seq} {i}: off by {worst} of {scale}");
+            }
+        }
+    }
+}
