@@ -7,7 +7,7 @@
 //! all work that the context has, and all later work of the context waits for the second. Both exist since CUDA 12.5.
 //! All calls are made by the thread that launches the kernels of CubeCL, so they have a place in its order.
 //!
-//! The algorithm of a product is a function of its shape, the library's version and the card. Algorithms that divide the
+//! The algorithm of a product is a function of its shape, the version of the library and the GPU. Algorithms that divide the
 //! sum of a cell over several blocks add in one order too, so equal products have equal bits.
 
 use std::cell::RefCell;

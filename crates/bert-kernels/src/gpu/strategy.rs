@@ -36,7 +36,7 @@ pub(super) struct Blocks {
 }
 
 /// Sizes of the attention kernels forward and backward, the fastest first by their traffic: the first that fits in the memory of a
-/// cube is taken. No card has measured them.
+/// cube is taken. They have not been measured on a GPU.
 pub(super) const ATTENTION: [[Blocks; 2]; 3] = [
     [Blocks { queries: 64, keys: 128, units: 256 }, Blocks { queries: 32, keys: 128, units: 256 }],
     [Blocks { queries: 16, keys: 32, units: 64 }; 2],

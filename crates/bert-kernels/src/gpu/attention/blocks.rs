@@ -2,8 +2,8 @@
 
 use cubecl::prelude::*;
 
+use super::plan::{HEAD, Plan};
 use super::sums::Sums;
-use super::{HEAD, Plan};
 
 /// Bias of the keys after the last, whose probabilities are 0.
 const NO_KEY: f32 = -1e30;

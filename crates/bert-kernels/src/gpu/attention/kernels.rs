@@ -6,8 +6,8 @@ use cubecl::prelude::*;
 use super::blocks::{
     Head, column_sum, factors_block, lane_vector, load_key_bias, logits, multiply_rows, scores_block,
 };
+use super::plan::{HEAD, Plan};
 use super::sums::Sums;
-use super::{HEAD, Plan};
 use crate::gpu::dropout::{Mask, factors};
 use crate::gpu::lanes::{over_lanes, vector_sum};
 

@@ -1,16 +1,17 @@
-//! Attention on a GPU in one kernel forward and one backward, without scores in memory: FlashAttention-2 (Dao, 2023) for heads
-//! of 64 columns, with the key bias and the dropout of [`super::softmax`].
+//! Attention on a GPU in one kernel forward and one backward, without scores in memory: FlashAttention-2 (Dao, 2023)
+//! for heads of 64 columns, with the key bias and the dropout of [`super::softmax`].
 //!
-//! Forward, `p = exp(scale q k' + bias - l)` and `y = (m p) v`, where l is the logarithm of the sum over a row; only l and y are
-//! saved. Backward, with `d = sum(dy y)` of a row: `dv = (m p)' dy`, `ds = scale p (m (dy v') - d)`, `dq = ds k`,
-//! `dk = ds' q`.
+//! Forward, `p = exp(scale q k' + bias - l)` and `y = (m p) v`, where l is the logarithm of the sum over a row; only l
+//! and y are saved. Backward, with `d = sum(dy y)` of a row: `dv = (m p)' dy`, `ds = scale p (m (dy v') - d)`, `dq = ds
+//! k`, `dk = ds' q`.
 //!
-//! The kernels read queries, keys and values from one `[rows, 3 hidden]` matrix, and write the gradients to another. A cube
-//! computes a block of queries forward and a head backward. Its keys come in blocks; l is complete before values are added, so
-//! no sum is scaled again. Nothing is added by atomics.
+//! The kernels read queries, keys and values from one `[rows, 3 hidden]` matrix, and write the gradients to another. A
+//! cube computes a block of queries forward and a head backward. Its keys come in blocks; l is complete before values
+//! are added, so no sum is scaled again. Nothing is added by atomics.
 
 mod blocks;
 mod kernels;
+mod plan;
 mod sums;
 
 use burn::tensor::DType;
@@ -19,18 +20,12 @@ use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
 use self::kernels::{backward_kernel, forward_kernel};
-use self::sums::{Layout, Product, Workers};
+use self::plan::{HEAD, Plan};
 use super::column_sums::column_sums;
 use super::dropout::mask;
-use super::lanes::Lanes;
 use super::softmax::Softmax;
-use super::strategy::{ATTENTION, Blocks};
 use super::{element, empty_like, empty_with, into_contiguous, len};
 
-/// Columns of a head.
-const HEAD: usize = 64;
-/// Maximum number of vectors of scores in the registers of a unit.
-const VECTORS: usize = 8;
 /// Maximum number of positions.
 const POSITIONS: usize = 512;
 
@@ -132,81 +127,6 @@ impl Attention {
     /// Returns the launch size of a number of cubes for each head.
     fn count(&self, cubes: usize) -> CubeCount {
         CubeCount::Static(cubes as u32, self.softmax.heads as u32, self.batch as u32)
-    }
-}
-
-/// The sizes that a kernel is compiled for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Plan {
-    blocks: Blocks,
-    workers: Workers,
-    /// Adjacent elements that are read at once.
-    vector: usize,
-    /// The lanes of a row of scores.
-    lanes: Lanes,
-}
-
-impl Plan {
-    /// Returns the first sizes of the table that the device can run; pass is 0 forward and 1 backward.
-    fn new(x: &CubeTensor, pass: usize) -> Option<Self> {
-        let hardware = &x.client.properties().hardware;
-        let workers = Workers::new(&x.client, element(x));
-        let vector = if workers.has_matrix_units() { 16 / x.dtype.size() } else { 1 };
-        ATTENTION.iter().map(|blocks| blocks[pass]).find_map(|blocks| {
-            let Blocks { queries, keys, units } = blocks;
-            let lanes = Lanes::of_cube(&x.client, keys / vector, [units / queries, units].map(|n| n as u32));
-            let plan = Self { blocks, workers, vector, lanes };
-            let shapes = [[queries, keys], [queries, HEAD], [keys, HEAD]];
-            let fits = shapes.iter().all(|&shape| workers.tiles(shape, units).is_some())
-                && (keys / vector).is_multiple_of(lanes.count as usize)
-                && lanes.vectors <= VECTORS
-                && units <= hardware.max_units_per_cube as usize
-                && plan.bytes(pass + 1, x.dtype.size()) <= hardware.max_shared_memory_size;
-            fits.then_some(plan)
-        })
-    }
-
-    /// Returns the bytes of a cube's memory, with a number of blocks of queries and of probabilities.
-    fn bytes(self, blocks: usize, factor: usize) -> usize {
-        let Blocks { queries, keys, units } = self.blocks;
-        let rows = 2 * keys + blocks * queries;
-        let factors = rows * self.stride(HEAD) + blocks * queries * self.stride(keys);
-        factors * factor + 4 * (queries * self.row() + keys + 2 * units)
-    }
-
-    fn dim(self) -> CubeDim {
-        CubeDim::new_2d(self.lanes.count, self.blocks.queries as u32)
-    }
-
-    /// Returns the distance of two rows of factors: with a power of two they would lie in the same banks.
-    fn stride(self, columns: usize) -> usize {
-        columns + self.vector
-    }
-
-    /// Returns the distance of two rows of scores.
-    fn row(self) -> usize {
-        self.stride(self.blocks.keys.max(HEAD))
-    }
-
-    fn layout(self, columns: usize, transposed: bool) -> Layout {
-        Layout { stride: self.stride(columns), transposed }
-    }
-
-    /// Returns the product of queries and keys, and of the gradient and values.
-    fn for_scores(self) -> Product {
-        Product { left: self.layout(HEAD, false), right: self.layout(HEAD, true), depth: HEAD }
-    }
-
-    /// Returns the product of probabilities and values, and of the gradient of scores and keys.
-    fn for_queries(self) -> Product {
-        let Blocks { keys, .. } = self.blocks;
-        Product { left: self.layout(keys, false), right: self.layout(HEAD, false), depth: keys }
-    }
-
-    /// Returns the product of transposed scores and a block of queries or of the gradient.
-    fn for_keys(self) -> Product {
-        let Blocks { queries, keys, .. } = self.blocks;
-        Product { left: self.layout(keys, true), right: self.layout(HEAD, false), depth: queries }
     }
 }
 

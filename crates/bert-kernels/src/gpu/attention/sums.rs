@@ -1,7 +1,7 @@
 //! Matrix products that a cube computes from its memory, with sums in f32 in registers.
 //!
-//! The result consists of square tiles, and each worker computes a few adjacent ones. Where the device has matrix units for the
-//! type of the factors, a worker is a plane; elsewhere it is a unit.
+//! The result consists of square tiles, and each worker computes a few adjacent ones. Where the device has matrix units
+//! for the type of the factors, a worker is a plane; elsewhere it is a unit.
 
 use cubecl::cmma::{self, Matrix, MatrixIdent, MatrixLayout};
 use cubecl::ir::{ElemType, FloatKind};
