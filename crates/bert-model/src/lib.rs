@@ -24,7 +24,7 @@
 //! assert_eq!(output.pooled_output.dims(), [1, 128]);
 //! ```
 //!
-//! A head of your own is a module of burn around [`BertModel`]:
+//! To add your own head, write a burn module that contains a [`BertModel`] and the layers of the head:
 //!
 //! ```
 //! use bert_model::{Architecture, BertConfig, BertInput, BertModel, Mode, Preset};

@@ -37,8 +37,8 @@ fn at_least(least: u64) -> RangedU64ValueParser<usize> {
     RangedU64ValueParser::new().range(least..)
 }
 
-/// Returns the model folder that a path refers to, and prints the corrupt checkpoints that were skipped to stderr. A model
-/// of the Hub is downloaded if it is not in the cache.
+/// Returns the model folder that a path refers to. Prints a warning to stderr for each corrupt checkpoint that it
+/// skips. A model of the Hub is downloaded if it is not in the cache.
 fn model_folder(path: &Path) -> anyhow::Result<PathBuf> {
     Ok(resolve_model_folder(&pinned(path, false)?, &mut |error| print_warning(error))?)
 }

@@ -130,8 +130,8 @@ fn is_about(error: &clap::Error, command: &Command, key: &str) -> bool {
     is_value_error && long.is_some_and(|long| flag.split_whitespace().next() == Some(&format!("--{long}")))
 }
 
-/// Returns the message about an unknown key, with a similar known one. A key with options of its own may be the misspelled
-/// name of a section.
+/// Returns the message about an unknown key, with a similar known one. A key whose value is an object may be a
+/// misspelled section name.
 fn unknown_field<'a>(key: &str, value: &Value, known: impl Iterator<Item = &'a str>) -> String {
     let sections = SECTIONS.iter().copied().filter(|_| value.is_object());
     format!("unknown field `{key}`{}", did_you_mean(key, known.chain(sections)))

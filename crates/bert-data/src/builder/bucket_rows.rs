@@ -4,8 +4,8 @@
 //! the order of the pass. Instances and documents are counted along the way.
 //!
 //! The result is a pure function of the options, the text and the unit's pass and bucket. A random next sentence comes
-//! from another document of the same bucket. Documents are assigned to buckets at random in every pass, so every other
-//! document of the text is equally likely. Memory use is limited to one bucket and its rows. `reference_rows`
+//! from another document of the same bucket. Documents are assigned to buckets at random in every pass, so all other
+//! documents of the text are equally likely. Memory use is limited to one bucket and its rows. `reference_rows`
 //! implements reference mode.
 
 use std::ops::Range;

@@ -49,7 +49,7 @@ pub(crate) fn with_limit(config: &BuildConfig) -> Result<Cow<'_, BuildConfig>> {
     let Some((share, number)) = open else { return Ok(Cow::Borrowed(config)) };
     config.check()?;
     let (files, _) = config.input_files()?;
-    // The largest of the smallest draws is on top.
+    // A max-heap of the `number` smallest draws.
     let mut smallest: BinaryHeap<u64> = BinaryHeap::new();
     let mut documents = 0_u64;
     each_document(&files, config, &mut |document| {

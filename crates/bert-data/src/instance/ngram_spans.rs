@@ -58,7 +58,8 @@ impl Spans {
     }
 }
 
-/// Draws n - 1 for a span length of n words, with weight 1/n among the lengths that still have spans.
+/// Draws a span length of n words, with probability proportional to 1/n, from the lengths that still have spans.
+/// Returns n - 1, or `None` if there are none.
 fn draw_length<R: Random>(starts: &[Vec<u32>], random: &mut R) -> Option<usize> {
     let weight = |at: usize| if starts[at].is_empty() { 0.0 } else { 1.0 / (at + 1) as f64 };
     let total: f64 = (0..starts.len()).map(weight).sum();

@@ -38,7 +38,7 @@ struct Pool {
     peak: usize,
     /// See [`SLACK`].
     slack: usize,
-    /// Number of buffers returned so far, used as the time.
+    /// Number of buffers returned so far. It is the logical clock of the pool.
     returns: u64,
 }
 

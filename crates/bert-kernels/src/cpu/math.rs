@@ -6,8 +6,8 @@
 //! bound the errors: 2e-7 relative for `exp`; 2e-7 for the normal distribution; 2e-7 of `max(|x|, 1)` for both forms of
 //! GELU; 4e-7 for the derivative of the erf form and 1e-6 for the derivative of the tanh form.
 
-/// Defines a function that is compiled three times, for AVX-512, AVX2 and the build's own target, and chooses at run
-/// time. The bodies are the same, and so are the results.
+/// Defines a function that is compiled for AVX-512, for AVX2 and for the build's own target. Each call selects one of
+/// the three versions at run time. The bodies are the same, and so are the results.
 macro_rules! vectorized {
     ($(#[$meta:meta])* $visibility:vis fn $name:ident($($argument:ident: $type:ty),* $(,)?) $(-> $result:ty)? $body:block) => {
         $(#[$meta])*

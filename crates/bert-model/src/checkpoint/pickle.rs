@@ -397,7 +397,7 @@ impl<'a> Machine<'a> {
         Ok(Value::Storage(self.pickle.storages.len() - 1))
     }
 
-    /// `REDUCE`: the call of a function. Only four classes are known, and none of them runs anything.
+    /// Executes `REDUCE`, the call of a function. Only four classes are known, and none of them runs anything.
     fn call(&mut self) -> Result<Value<'a>, PickleError> {
         let args = self.pop()?;
         let class = self.pop()?;

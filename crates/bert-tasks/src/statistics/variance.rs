@@ -1,9 +1,10 @@
 //! Splits the variance of a mean score, or of the difference of two, into the parts of the seeds and of the examples.
 //!
-//! Seeds and examples are random samples, and every run answers all examples. The scores of such a layout vary with the
-//! run, with the example, and with both (Searle, Casella and McCulloch, Variance Components, chapter 4). The variance
-//! between the runs' scores and the variance between the examples both contain the last part, so it is subtracted once.
-//! Hillis et al. (Statistics in Medicine 27, 2008) use this sum for readers and cases in radiology.
+//! Seeds and examples are random samples, and every run answers all examples. In such a crossed design, the variance of
+//! a score has three components: the run, the example, and their interaction (Searle, Casella and McCulloch, Variance
+//! Components, chapter 4). The variance between the runs' scores and the variance between the examples both contain the
+//! interaction, so it is subtracted once. Hillis et al. (Statistics in Medicine 27, 2008) use this sum for readers and
+//! cases in radiology.
 //!
 //! A metric that is not a mean over examples, such as F1, is divided into pseudo-values of the jackknife.
 

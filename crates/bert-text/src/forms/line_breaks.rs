@@ -129,7 +129,7 @@ pub(super) fn is_cjk(c: char) -> bool {
     is_ideograph(c) || matches!(u32::from(c), 0x3000..=0x30FF | 0xFF00..=0xFFEF)
 }
 
-/// The line breaks of a text, measured.
+/// Statistics of the line breaks of a text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct LineBreaks {
     /// Number of lines that are not blank.

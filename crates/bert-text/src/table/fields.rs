@@ -53,7 +53,7 @@ pub(super) struct FieldParser {
     pub(super) open_quote: Option<u64>,
     /// The line of the first quote that is inside a field of one line and is not doubled.
     pub(super) stray_quote: Option<u64>,
-    /// Number of quoted fields of several lines.
+    /// Number of quoted fields that span several lines.
     long_fields: u64,
     /// Number of quotes in quoted fields that only a backslash explains.
     escaped: u64,

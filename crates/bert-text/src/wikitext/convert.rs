@@ -10,7 +10,8 @@ use super::namespaces::{Namespaces, Shown};
 use super::tags::{self, Tag};
 use super::templates;
 
-/// Maximum number of open frames; deeper markup is removed without its structure. MediaWiki allows 40 templates.
+/// Maximum number of open frames. An opening mark beyond it is skipped and opens no frame. MediaWiki allows 40
+/// templates.
 const MAX_DEPTH: usize = 200;
 /// Number of parameters of a template whose positions are stored.
 const MAX_PARAMETERS: usize = 8;

@@ -142,7 +142,7 @@ fn run_one(args: &Args, run: &PlannedRun, stop: &StopFlag) -> anyhow::Result<()>
 /// Rejects an output folder with files, unless the same experiment continues in it.
 ///
 /// # Errors
-/// Fails when the folder has files without `--resume`, or the files of a different experiment.
+/// Fails when the folder is not empty and `--resume` is not given, or when its files belong to a different experiment.
 pub(super) fn check_output(args: &Args) -> anyhow::Result<()> {
     let Some(output) = args.output.as_deref() else { return Ok(()) };
     if args.run.resume {
