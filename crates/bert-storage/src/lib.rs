@@ -75,6 +75,8 @@ pub use source::{digest_bytes, digest_file, open_stream_at, size};
 #[doc(hidden)]
 pub use staged::LOCK;
 #[doc(hidden)]
+pub use staged::reject_url;
+#[doc(hidden)]
 pub use suggestion::did_you_mean;
 #[doc(hidden)]
 pub use system::{exists, free_space};

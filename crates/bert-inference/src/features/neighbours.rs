@@ -104,7 +104,7 @@ impl NeighbourSearch {
                 let ids = tokenizer.ids(query);
                 if ids.is_empty() || ids.contains(&tokenizer.vocabulary.unk_id()) {
                     let reason = format!("the pieces of the vocabulary cannot spell {query:?}");
-                    return Err(Error::option("QUERY", reason));
+                    return Err(Error::usage(reason));
                 }
                 let sum = |at: usize| ids.iter().map(|id| table.vector(*id as usize)[at]).sum::<f32>();
                 let vector = (0..table.dimensions).map(|at| sum(at) / ids.len() as f32).collect();

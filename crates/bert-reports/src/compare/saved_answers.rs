@@ -180,8 +180,9 @@ pub(crate) fn check_sets(
             return Ok(());
         }
         let [one, two] = [first, other].map(|set| set.task.labels().collect::<Vec<_>>().join(", "));
-        let difference =
-            format!("its classes are {two}, those of the first folder are {one} (`.labels` names them)");
+        let difference = format!(
+            "its classes are {two}, those of the first folder are {one} (`.labels` of a fine-tuning names them)"
+        );
         let first = first_path.to_path_buf();
         return Err(Error::usage(format!(
             "not the same dev set as {}: {difference}; scores are compared on the same examples only",

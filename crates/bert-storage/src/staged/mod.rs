@@ -76,7 +76,7 @@ impl<'a> StagedFolder<'a> {
     }
 
     fn path_exists(&self, path: &Path) -> Result<bool> {
-        reject_url(path)?;
+        reject_url(&self.path)?;
         exists_on(self.files, path)
     }
 
@@ -335,7 +335,10 @@ impl<'a> StagedFolder<'a> {
 }
 
 /// Rejects a URL as an output on a disk. Only data sets can be in an object store.
-pub(crate) fn reject_url(path: &Path) -> Result<()> {
+///
+/// # Errors
+/// Fails when the path is a URL.
+pub fn reject_url(path: &Path) -> Result<()> {
     if !is_url(path) {
         return Ok(());
     }

@@ -16,8 +16,7 @@ const RECODE_16: &str = "convert it to UTF-8 (iconv -f UTF-16 -t UTF-8)";
 const RECODE_32: &str = "convert it to UTF-8 (iconv -f UTF-32 -t UTF-8)";
 const COMPRESS: &str = "compress it with gzip, zstd, bzip2 or xz instead, or not at all";
 const NO_TEXT: &str = "it holds no text";
-const TOKENS: &str =
-    "it has tokens and no text; give the text with `.input` and the vocabulary with `.vocab`";
+const TOKENS: &str = "it has tokens and no text; give a text as input";
 const FETCH: &str = "the data itself is missing; fetch it (git lfs pull)";
 const FETCH_ANNEX: &str = "the data itself is missing; fetch it (git annex get)";
 const ARCHIVE: &str = "extract the texts of its records first, as JSON Lines (with warcio or trafilatura)";

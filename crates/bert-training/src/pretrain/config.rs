@@ -327,14 +327,14 @@ impl PretrainConfig {
         let rate = self.peak_learning_rate();
         check(rate.is_finite() && rate > 0.0, "learning_rate", "must be positive")?;
         check(
-            self.steps.is_none_or(|steps| self.warmup() <= steps),
-            "warmup_steps",
-            "must not be more than `.steps`",
-        )?;
-        check(
             self.warmup_ratio.is_none_or(|ratio| (0.0..1.0).contains(&ratio)),
             "warmup_ratio",
             "must be in [0, 1)",
+        )?;
+        check(
+            self.steps.is_none_or(|steps| self.warmup() <= steps),
+            "warmup_steps",
+            "must not be more than `.steps`",
         )?;
         check(
             !self.fresh_heads || self.init_checkpoint.is_some(),

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use bert_finetuning::{check_finished, multitask};
 use bert_inference::StopFlag;
-use bert_storage::{Disk, LOCK, OutputLock, StagedFolder, write_json_atomic};
+use bert_storage::{Disk, LOCK, OutputLock, StagedFolder, reject_url, write_json_atomic};
 use bert_training::mismatch;
 
 use super::args::Args;
@@ -145,6 +145,7 @@ fn run_one(args: &Args, run: &PlannedRun, stop: &StopFlag) -> anyhow::Result<()>
 /// Fails when the folder is not empty and `--resume` is not given, or when its files belong to a different experiment.
 pub(super) fn check_output(args: &Args) -> anyhow::Result<()> {
     let Some(output) = args.output.as_deref() else { return Ok(()) };
+    reject_url(output)?;
     if args.run.resume {
         return check_started(&output.join(STARTED), &Started::new(args));
     }

@@ -11,7 +11,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use bert_finetuning::FinetuneEvent;
 use bert_inference::StopFlag;
-use bert_storage::Error;
+use bert_storage::{Error, reject_url};
 use bert_training::histograms::checkpoint_histograms;
 use bert_training::{Evaluation, PretrainEvent};
 use clap::Args as ClapArgs;
@@ -58,10 +58,11 @@ impl RunLog {
     /// when the settings have been checked and the run has created its folder.
     ///
     /// # Errors
-    /// Fails when the settings cannot be written as JSON.
+    /// Fails when the folder of the event files is a URL, or when the settings cannot be written as JSON.
     pub fn open(args: &LogArgs, output: &Path, settings: &impl serde::Serialize) -> anyhow::Result<Self> {
         let default = || output.join("tensorboard");
         let folder = args.tensorboard.as_ref().map(|folder| folder.clone().unwrap_or_else(default));
+        folder.as_deref().map_or(Ok(()), reject_url)?;
         Ok(Self {
             folder,
             events: BTreeMap::new(),

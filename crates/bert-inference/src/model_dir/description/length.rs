@@ -79,7 +79,7 @@ impl ModelDescription {
             DefaultLength::Task(default) => {
                 let remark = (default > trained).then(|| {
                     format!(
-                        "`.max_seq_length` is {trained}, the number of positions that this model was trained with, and \
+                        "--max-seq-length is {trained}, the number of positions that this model was trained with, and \
                          not the usual {default}"
                     )
                 });
