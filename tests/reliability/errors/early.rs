@@ -34,6 +34,27 @@ fn unwritable_outputs_are_refused_before_the_work() {
 }
 
 #[test]
+fn urls_are_rejected_as_outputs_on_a_disk() {
+    let folder = with_entailment();
+    for line in [
+        "pretrain --data data --model config.json --steps 5 --output s3://bucket/run",
+        "pretrain --data data --model config.json --steps 5 --output other --tensorboard=s3://bucket/run",
+        "finetune --task rte --data glue --checkpoint run --output s3://bucket/run",
+        "bert init --model config.json --data data --output s3://bucket/run",
+        "bert export run s3://bucket/run",
+        "bert experiment masking --input train.txt --checkpoint run --output s3://bucket/run",
+        "bert attention hello --output s3://bucket/run/page.html",
+        "bert features --input train.txt --output s3://bucket/run/features.jsonl",
+        "bert glue --data glue --tasks rte --output s3://bucket/run",
+    ] {
+        folder.refused(line, 2, "s3://bucket/run");
+    }
+    assert!(!folder.at("s3:").exists() && !folder.at("other").exists());
+    folder.refused("bert glue --data glue --tasks rte,rte --output twice", 2, "--tasks: rte is named twice");
+    folder.refused("bert nearest ''", 2, "the pieces of the vocabulary cannot spell");
+}
+
+#[test]
 fn missing_shards_and_held_out_data_are_found_first() {
     let folder = Folder::with_data();
     let line = "pretrain --data data --model config.json --steps 5 --output run";

@@ -201,6 +201,7 @@ impl FinetuneConfig {
                 ("n_best_size", n_best_size.is_some()),
                 ("max_answer_length", max_answer_length.is_some()),
                 ("null_score_diff_threshold", threshold.is_some()),
+                ("skip_misplaced_answers", self.squad.skip_misplaced_answers),
             ];
             return reject_first(&given, "works with `.task squad` and squad2 only").map(|()| None);
         };
@@ -307,6 +308,7 @@ mod tests {
             ("--adapter lora --lora-alpha 0", "lora_alpha"),
             ("--adapter pfeiffer --adapter-reduction 0.5", "adapter_reduction"),
             ("--adapter pfeiffer --adapter-reduction nan", "adapter_reduction"),
+            ("--skip-misplaced-answers", "skip_misplaced_answers"),
         ];
         for (flags, expected) in cases {
             let error = config(flags).resolve().unwrap_err();

@@ -94,6 +94,9 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         let reason = format!("{other} is not a GLUE task; the tasks are {}", names.join(", "));
         return Err(Error::option("tasks", reason).into());
     }
+    if let Some(twice) = (1..tasks.len()).find(|&at| tasks[..at].contains(&tasks[at])) {
+        return Err(Error::option("tasks", format!("{} is named twice", tasks[twice])).into());
+    }
     if args.from_mnli && !tasks.contains(&Task::Mnli) {
         let reason = "needs mnli in --tasks".to_string();
         return Err(Error::option("from_mnli", reason).into());
