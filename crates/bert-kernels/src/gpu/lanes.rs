@@ -26,11 +26,11 @@ impl Lanes {
 
     /// Returns the lanes of rows of `vectors` vectors, in a cube of [`UNITS`] units.
     pub(super) fn new(client: &super::Client, vectors: usize) -> Self {
-        Self::of_cube(client, vectors, [vectors.next_power_of_two().min(32) as u32, UNITS])
+        Self::for_cube(client, vectors, [vectors.next_power_of_two().min(32) as u32, UNITS])
     }
 
     /// Returns lanes of this number in a cube of this number of units.
-    pub(super) fn of_cube(client: &super::Client, vectors: usize, [count, units]: [u32; 2]) -> Self {
+    pub(super) fn for_cube(client: &super::Client, vectors: usize, [count, units]: [u32; 2]) -> Self {
         let properties = client.properties();
         let hardware = &properties.hardware;
         let planes = properties.features.plane.contains(Plane::Ops)

@@ -44,7 +44,7 @@ pub fn reject_too_many(files: usize, bytes_of_names: u64) -> Result<u64> {
 /// Finds the files named by the inputs. The arguments keep their order; the files of each argument are in bytewise
 /// order.
 ///
-/// A folder stands for all files below it whose names do not begin with `.` or `_`; links are followed. An existing
+/// A folder means all files below it whose names do not begin with `.` or `_`; links are followed. An existing
 /// name is used literally, never as a pattern or a list; an argument that does not exist is read as a comma-separated
 /// list of names. A URL stands for an object, or for all objects below its name.
 ///

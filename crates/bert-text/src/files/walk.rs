@@ -235,7 +235,7 @@ fn collect_as_it_is(pattern: &str, walk: &mut Walk) -> Result<Result<(), Pattern
             other => start.push(other),
         }
     }
-    // `**` at the end stands for all files below.
+    // `**` at the end matches all files below.
     if let Some(Part::Folders) = parts.last() {
         parts.push(Part::Pattern(Pattern::new("*").expect("a pattern")));
     }

@@ -137,7 +137,7 @@ const ELEMENTS: &[(Content, &[&str])] = &[
     (Content::Dropped, &["caption", "references", "table", "td", "th", "tr"]),
 ];
 
-/// Returns the tag at the start of a text, or `None` if there is no tag: the name is unknown, or `>` is missing.
+/// Returns the tag at the start of a text, or `None` if the name of the tag is unknown or `>` is missing.
 pub(super) fn tag(text: &str) -> Option<Tag> {
     let inside = text.strip_prefix('<')?;
     let (is_end, inside) = match inside.strip_prefix('/') {

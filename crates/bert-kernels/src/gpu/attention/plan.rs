@@ -31,7 +31,7 @@ impl Plan {
         let vector = if workers.has_matrix_units() { 16 / x.dtype.size() } else { 1 };
         ATTENTION.iter().map(|blocks| blocks[pass]).find_map(|blocks| {
             let Blocks { queries, keys, units } = blocks;
-            let lanes = Lanes::of_cube(&x.client, keys / vector, [units / queries, units].map(|n| n as u32));
+            let lanes = Lanes::for_cube(&x.client, keys / vector, [units / queries, units].map(|n| n as u32));
             let plan = Self { blocks, workers, vector, lanes };
             let shapes = [[queries, keys], [queries, HEAD], [keys, HEAD]];
             let fits = shapes.iter().all(|&shape| workers.tiles(shape, units).is_some())
