@@ -93,7 +93,10 @@ fn glue_writes_one_table_and_one_archive() {
     folder.refused(&format!("{line} {flags}"), 1, "no train file of task cola here");
     for (wrong, message) in [
         (format!("{line} --tasks snli {flags}"), "snli is not a GLUE task"),
-        (format!("{line} --tasks rte {flags} --learning-rate=-1"), "--learning-rate: must be positive"),
+        (
+            format!("{line} --tasks rte {flags} --learning-rate=-1"),
+            "--learning-rate is -1, but must be positive",
+        ),
         (format!("{line} --tasks rte {flags} --learn 1"), "unexpected argument '--learn'"),
     ] {
         folder.refused(&wrong, 2, message);

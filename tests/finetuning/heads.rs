@@ -233,7 +233,7 @@ fn invalid_squad_files_are_rejected() {
     for (flags, message) in [
         ("--adapter pfeiffer", "--adapter: works with tasks that classify or score a text or a pair"),
         ("--null-score-diff-threshold 0", "in squad every question has an answer"),
-        ("--doc-stride 0", "--doc-stride: must be at least 1"),
+        ("--doc-stride 0", "--doc-stride is 0, but must be at least 1"),
         ("--max-query-length 45", "leave no room for the text"),
         ("--test-file x", "no labelled test set"),
     ] {

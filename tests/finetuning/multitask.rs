@@ -86,7 +86,11 @@ fn multitask_rejects_unsupported_flags() {
             "--tasks rte,squad --output out",
             "--tasks: squad cannot be trained with other tasks; use rte, sst-2,",
         ),
-        ("--tasks rte,sst-2 --temperature 0.5 --output out", "--temperature: must be at least 1"),
+        ("--tasks rte,sst-2 --temperature 4 --output out", "--temperature: needs --sampling temperature"),
+        (
+            "--tasks rte,sst-2 --sampling temperature --temperature 0.5 --output out",
+            "--temperature is 0.5, but must be at least 1",
+        ),
         ("--tasks rte,sst-2 --output out -- --adapter pfeiffer", "--adapter: works with one task only"),
         ("--tasks rte,sst-2 --output out -- --holdout 0.1", "--holdout: works with one task only"),
         (

@@ -379,7 +379,7 @@ fn gradual_unfreezing_and_layer_wise_decay() {
     check_layer_decay(&folder, &line, &start);
     for (flags, message) in [
         ("--trainable-layers 3", "--trainable-layers: 3 of a model with 2 layers"),
-        ("--layer-decay 1.5", "--layer-decay: must be above 0 and at most 1"),
+        ("--layer-decay 1.5", "--layer-decay is 1.5, but must be above 0 and at most 1"),
         ("--layer-decay 0.9 --freeze-encoder", "cannot be used with"),
     ] {
         folder.refused(&format!("{line} {flags} --output other"), 2, message);

@@ -3,14 +3,8 @@
 //! The documented exit codes of the programs: 1 error, 2 usage or configuration, 3 bad or corrupt data, 6 output in use by
 //! another process, 75 too early (the same command works later).
 
-use std::fmt::Display;
-
+pub(crate) use bert_storage::check_value;
 pub use bert_storage::{Class, Error, Result, is_disk_full};
-
-/// Returns the error for a setting with an invalid value.
-pub(crate) fn invalid_option(option: &str, value: impl Display, expected: &str) -> Error {
-    Error::usage(format!("`.{option}` is {value}, but must be {expected}"))
-}
 
 /// Returns the error for an input without a document that has a token.
 pub(crate) fn no_tokens(files: usize, lines: u64) -> Error {

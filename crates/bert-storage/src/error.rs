@@ -70,6 +70,7 @@ struct Parts {
     class: Class,
     is_absent: bool,
     setting: Option<&'static str>,
+    value: Option<String>,
     path: Option<PathBuf>,
     line: Option<u64>,
     text: Cow<'static, str>,
@@ -84,6 +85,7 @@ impl Error {
             class,
             is_absent: false,
             setting: None,
+            value: None,
             path: None,
             line: None,
             text,
@@ -116,6 +118,13 @@ impl Error {
         debug_assert!(!setting.contains('-'), "{setting}: the name in the configuration");
         let mut error = Self::usage(text);
         error.0.setting = Some(setting);
+        error
+    }
+
+    /// Returns the error for a value of a setting that is not allowed. `expected` ends the sentence "it must be".
+    pub fn value(setting: &'static str, value: impl fmt::Display, expected: impl fmt::Display) -> Self {
+        let mut error = Self::option(setting, format!("must be {expected}"));
+        error.0.value = Some(value.to_string());
         error
     }
 
@@ -247,9 +256,11 @@ impl Error {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Parts { setting, path, line, text, .. } = &*self.0;
-        if let Some(setting) = setting {
-            write!(f, "`.{setting}`: ")?;
+        let Parts { setting, value, path, line, text, .. } = &*self.0;
+        match (setting, value) {
+            (Some(setting), Some(value)) => write!(f, "`.{setting}` is {value}, but ")?,
+            (Some(setting), None) => write!(f, "`.{setting}`: ")?,
+            (None, _) => {}
         }
         if let Some(path) = path {
             write!(f, "{}:", shown(path))?;
@@ -279,6 +290,27 @@ impl StdError for Error {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
         self.0.cause.as_deref().map(|cause| cause as _)
     }
+}
+
+/// Fails with [`Error::value`] unless the value of a setting is allowed.
+///
+/// # Errors
+/// Fails if `is_allowed` is false.
+pub fn check_value(
+    is_allowed: bool,
+    setting: &'static str,
+    value: impl fmt::Display,
+    expected: impl fmt::Display,
+) -> Result<()> {
+    if is_allowed { Ok(()) } else { Err(Error::value(setting, value, expected)) }
+}
+
+/// Fails if the number of a setting is 0.
+///
+/// # Errors
+/// Fails if the setting has a value, and the value is 0.
+pub fn at_least_one<T: Default + PartialEq>(setting: &'static str, number: Option<T>) -> Result<()> {
+    check_value(number != Some(T::default()), setting, 0, "at least 1")
 }
 
 /// Returns the message of an error or a warning with the flags of a program in place of its settings: `--batch-size` in
@@ -338,6 +370,9 @@ mod tests {
             Located::option("steps", "must be at least 1").to_string(),
             "`.steps`: must be at least 1"
         );
+        let zero = super::check_value(false, "steps", 0, "at least 1").unwrap_err();
+        assert_eq!(zero.to_string(), "`.steps` is 0, but must be at least 1");
+        assert!(super::check_value(true, "steps", 1, "at least 1").is_ok());
         let denied = || Error::new(ErrorKind::PermissionDenied, "not yours");
         let error = Located::io("read", Path::new("a"))(denied());
         assert_eq!((error.to_string().as_str(), error.text()), ("cannot read a: not yours", "cannot read a"));

@@ -63,7 +63,7 @@ pub use atomic::{is_temporary, write_json_atomic};
 #[doc(hidden)]
 pub use catch_panic::catch_panic;
 #[doc(hidden)]
-pub use error::{is_disk_full, with_flags};
+pub use error::{at_least_one, check_value, is_disk_full, with_flags};
 #[doc(hidden)]
 pub use objects::url::{has_secrets, on_disk, shown, with_lower_scheme};
 #[doc(hidden)]

@@ -5,7 +5,7 @@ use std::path::Path;
 use bert_collectives::{Lost, Member};
 use bert_inference::StopFlag;
 pub use bert_inference::{check, corrupt, damaged, mismatch};
-pub use bert_storage::{Class, Error};
+pub use bert_storage::{Class, Error, at_least_one, check_value};
 
 /// Returns the error for an output folder that is not empty, with a hint how to proceed.
 pub fn output_exists(path: &Path, found: &str, hint: &str) -> Error {

@@ -105,7 +105,8 @@ pub use crate::step::{
 pub use crate::data_loader::data_tokenizer;
 #[doc(hidden)]
 pub use crate::error::{
-    after_step, check, corrupt, damaged, mismatch, not_finite, nothing_to_resume, output_exists, stopped,
+    after_step, at_least_one, check, check_value, corrupt, damaged, mismatch, not_finite, nothing_to_resume,
+    output_exists, stopped,
 };
 #[doc(hidden)]
 pub use crate::evaluation::{

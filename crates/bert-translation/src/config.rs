@@ -1,6 +1,7 @@
 //! The sizes and probabilities of a translation model.
 
 use bert_kernels::Compute;
+use bert_training::{Error, at_least_one, check_value};
 use serde::{Deserialize, Serialize};
 
 /// How a translation model uses BERT.
@@ -62,22 +63,23 @@ impl TranslationConfig {
     /// Checks the sizes and probabilities.
     ///
     /// # Errors
-    /// Returns the name of the wrong field and the rule that it breaks.
-    pub fn validate(&self) -> Result<(), (&'static str, String)> {
-        let probability = |value: f64| (0.0..1.0).contains(&value);
-        let rule = |good: bool, field, rule: &str| if good { Ok(()) } else { Err((field, rule.to_string())) };
+    /// Fails when a value is invalid; the error names the setting.
+    pub fn validate(&self) -> Result<(), Error> {
+        let hidden = self.hidden_size;
         let heads = self.num_attention_heads;
-        rule(
-            self.hidden_size > 0 && self.hidden_size.is_multiple_of(2),
-            "hidden_size",
-            "must be even and at least 2",
-        )?;
-        rule(heads > 0 && self.hidden_size.is_multiple_of(heads), "heads", "must divide `.hidden_size`")?;
-        rule(self.intermediate_size > 0, "intermediate_size", "must be at least 1")?;
-        rule(self.encoder_layers > 0 && self.decoder_layers > 0, "layers", "must be at least 1")?;
-        rule(self.max_length >= 3, "max_length", "must be at least 3")?;
-        rule(probability(self.dropout_prob), "dropout", "must be at least 0 and below 1")?;
-        rule((0.0..=1.0).contains(&self.drop_net_prob), "drop_net", "must be from 0 to 1")?;
-        rule(probability(self.label_smoothing), "label_smoothing", "must be at least 0 and below 1")
+        let is_even = hidden > 0 && hidden.is_multiple_of(2);
+        check_value(is_even, "hidden_size", hidden, "even and at least 2")?;
+        let divides = heads > 0 && hidden.is_multiple_of(heads);
+        check_value(divides, "heads", heads, format!("a divisor of `.hidden_size` ({hidden})"))?;
+        at_least_one("intermediate_size", Some(self.intermediate_size))?;
+        at_least_one("layers", Some(self.encoder_layers.min(self.decoder_layers)))?;
+        check_value(self.max_length >= 3, "max_length", self.max_length, "at least 3")?;
+        let share = self.drop_net_prob;
+        check_value((0.0..=1.0).contains(&share), "drop_net", share, "from 0 to 1")?;
+        [("dropout", self.dropout_prob), ("label_smoothing", self.label_smoothing)].into_iter().try_for_each(
+            |(setting, share)| {
+                check_value((0.0..1.0).contains(&share), setting, share, "at least 0 and below 1")
+            },
+        )
     }
 }

@@ -81,25 +81,29 @@ fn finetune_rejects_invalid_values() {
         "finetune --checkpoint run --max-seq-length 48 --task rte --data good",
         "
         1 | --output notes | notes: the folder already holds other files; choose another --output
-        2 | --output out --num-train-epochs 0 | --num-train-epochs: must be positive
-        2 | --output out --train-batch-size 0 | --train-batch-size: must be at least 1
-        2 | --output out --learning-rate 0 | --learning-rate: must be positive
-        2 | --output out --warmup-proportion 1 | --warmup-proportion:
+        2 | --output out --num-train-epochs 0 | --num-train-epochs is 0, but must be positive
+        2 | --output out --train-batch-size 0 | --train-batch-size is 0, but must be at least 1
+        2 | --output out --learning-rate 0 | --learning-rate is 0, but must be positive
+        2 | --output out --warmup-proportion 1 | --warmup-proportion is 1, but must be at least 0 and below 1
         2 | --output out --seeds 1,1 | --seeds: must differ from each other
         2 | --output out --seeds one | invalid value 'one'
         2 | --output out --seeds 5-1 | invalid value '5-1'
         2 | --output out --seeds 1-3,2 | --seeds: must differ from each other
-        2 | --output out --max-train-examples 0 | --max-train-examples: must be at least 1
-        2 | --output out --holdout 1 | --holdout: must be between 0 and 1
+        2 | --output out --max-train-examples 0 | --max-train-examples is 0, but must be at least 1
+        2 | --output out --holdout 1 | --holdout is 1, but must be above 0 and below 1
         2 | --output out --holdout 0.01 | --holdout: 0.01 of 8 training examples leaves one part empty
-        2 | --output out --gradient-accumulation-steps 0 | must be between 1 and --train-batch-size
-        2 | --output out --gradient-accumulation-steps 33 | must be between 1 and --train-batch-size
-        2 | --output out --patience 0 | --patience: must be at least 1
+        2 | --output out --gradient-accumulation-steps 0 | is 0, but must be between 1 and --train-batch-size
+        2 | --output out --gradient-accumulation-steps 33 | is 33, but must be between 1 and --train-batch-size
+        2 | --output out --patience 0 | --patience is 0, but must be at least 1
         2 | --output out --patience 1 --select last | --patience: needs --select best
         2 | --output out --learning-rate 1e-4,1e-4 | --learning-rate: the values must differ
         2 | --output out --learning-rate 1e-4,fast | invalid value '1e-4,fast'
-        2 | --output out --train-batch-size 8,0 | --train-batch-size: must be at least 1
+        2 | --output out --train-batch-size 8,0 | --train-batch-size is 0, but must be at least 1
         2 | --output out --precision bf16 --kernels plain | --precision: burn's operations
+        2 | --output out --head mlp | --head: needs --freeze-encoder
+        2 | --output out --head mlp --layer-decay 0.9 | --head: needs --freeze-encoder
+        2 | --output out --initialization previous-next | --initialization: needs --random-init
+        2 | --output out --initialization-data data | --initialization-data: needs --initialization bigram
         2 | --output out --select worst | invalid value 'worst'
         2 | --output out --checkpoint other | cannot be used multiple times
         ",

@@ -28,28 +28,28 @@ fn pretrain_rejects_invalid_values() {
         &folder,
         "pretrain --data data --output out --model config.json",
         r#"
-        2 | --steps 0 | --steps: must be at least 1
+        2 | --steps 0 | --steps is 0, but must be at least 1
         2 | --steps many | invalid value 'many'
-        2 | --steps 2 --batch-size 0 | --batch-size: must be at least 1
-        2 | --steps 2 --gradient-accumulation-steps 0 | --gradient-accumulation-steps: must be between
-        2 | --steps 2 --batch-size 4 --gradient-accumulation-steps 5 | --gradient-accumulation-steps:
-        2 | --steps 2 --learning-rate=-1 | --learning-rate: must be positive
+        2 | --steps 2 --batch-size 0 | --batch-size is 0, but must be at least 1
+        2 | --steps 2 --gradient-accumulation-steps 0 | --gradient-accumulation-steps is 0, but must be between 1 and --batch-size
+        2 | --steps 2 --batch-size 4 --gradient-accumulation-steps 5 | --gradient-accumulation-steps is 5, but
+        2 | --steps 2 --learning-rate=-1 | --learning-rate is -1, but must be positive
         2 | --steps 2 --learning-rate NaN | must be a finite number
-        2 | --steps 2 --warmup-steps 3 | --warmup-steps: must not be more than --steps
-        2 | --steps 2 --adam-beta1 1 | --adam-beta1:
-        2 | --steps 2 --adam-beta2=-0.1 | --adam-beta2:
-        2 | --steps 2 --adam-epsilon 0 | --adam-epsilon: must be positive
-        2 | --steps 2 --max-gradient-norm=-1 | --max-gradient-norm:
+        2 | --steps 2 --warmup-steps 3 | --warmup-steps is 3, but must be at most --steps (2)
+        2 | --steps 2 --adam-beta1 1 | --adam-beta1 is 1, but must be at least 0 and below 1
+        2 | --steps 2 --adam-beta2=-0.1 | --adam-beta2 is -0.1, but must be
+        2 | --steps 2 --adam-epsilon 0 | --adam-epsilon is 0, but must be positive
+        2 | --steps 2 --max-gradient-norm=-1 | --max-gradient-norm is -1, but must be 0 or more
         2 | --steps 2 --weight-decay inf | must be a finite number
         2 | --steps 2 --schedule cosine | invalid value 'cosine'
-        2 | --steps 2 --save-every 0 | --save-every: must be at least 1
-        2 | --steps 2 --keep-checkpoints 0 | --keep-checkpoints: must be at least 1
+        2 | --steps 2 --save-every 0 | --save-every is 0, but must be at least 1
+        2 | --steps 2 --keep-checkpoints 0 | --keep-checkpoints is 0, but must be at least 1
         2 | --steps 2 --eval-every 2 | --eval-data
         2 | --steps 2 --keep-best | --eval-data
-        2 | --steps 2 --average-last 0 | --average-last: must be at least 1
+        2 | --steps 2 --average-last 0 | --average-last is 0, but must be at least 1
         2 | --steps 9 --save-every 4 --average-last 4 | --average-last: the run writes 3 checkpoints: 9 steps, one every 4
-        2 | --steps 2 --eval-data held --eval-every 0 | --eval-every: must be at least 1
-        2 | --steps 2 --eval-data held --eval-instances 0 | --eval-instances: must be at least 1
+        2 | --steps 2 --eval-data held --eval-every 0 | --eval-every is 0, but must be at least 1
+        2 | --steps 2 --eval-data held --eval-instances 0 | --eval-instances is 0, but must be at least 1
         2 | --steps 2 --precision f16 | invalid value 'f16'
         2 | --steps 2 --precision bf16 --kernels plain | --precision: burn's operations have no fast
         2 | --steps 2 --precision bf16 --device ndarray | --precision: the ndarray backend has no bf16

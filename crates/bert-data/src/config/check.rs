@@ -8,19 +8,10 @@ use super::{
 };
 use crate::config::part::Part;
 use crate::config::resolved::InputFormats;
-use crate::error::{Error, Result, invalid_option, missing_option};
+use crate::error::{Error, Result, check_value, missing_option};
 
 /// Maximum number of words in a masked span; larger values are rejected as mistakes.
 const MAX_NGRAM: usize = 64;
-
-/// Returns the error for an option with an invalid value.
-pub(crate) fn invalid<T>(
-    option: &'static str,
-    value: impl std::fmt::Display,
-    expected: &'static str,
-) -> Result<T> {
-    Err(invalid_option(option, value, expected))
-}
 
 /// Returns the error for a combination of two options.
 pub(crate) fn conflict<T>(option: &'static str, with: &'static str, reason: &'static str) -> Result<T> {
@@ -32,6 +23,17 @@ pub(crate) fn conflict<T>(option: &'static str, with: &'static str, reason: &'st
 fn exclude<const N: usize>(conflicts: [(bool, &'static str, &'static str, &'static str); N]) -> Result<()> {
     let first = conflicts.into_iter().find(|(is_given, ..)| *is_given);
     first.map_or(Ok(()), |(_, option, with, reason)| conflict(option, with, reason))
+}
+
+/// Checks the number of threads; 0 stands for the number of processors.
+pub(crate) fn check_threads(threads: usize) -> Result<()> {
+    check_value(threads <= 4096, "threads", threads, "at most 4096")
+}
+
+/// Rejects two opposite rules for lines that are not UTF-8.
+pub(crate) fn check_utf8(is_strict: bool, is_lossy: bool) -> Result<()> {
+    let reason = "one rejects the lines that the other repairs";
+    exclude([(is_strict && is_lossy, "lossy_utf8", "`.strict_utf8`", reason)])
 }
 
 /// Returns the minimum number of shards for `units` buckets of documents; each bucket is one row group of a shard, or
@@ -56,33 +58,24 @@ impl BuildConfig {
     /// Checks the options alone, independent of the features of this program: a data set can be read without the
     /// segmenter that it was built with.
     pub(crate) fn check_options(&self) -> Result<()> {
-        if !(8..=MAX_SEQUENCE_LENGTH).contains(&self.max_seq_length) {
-            return invalid("max_seq_length", self.max_seq_length, "between 8 and 65535");
+        let length = self.max_seq_length;
+        let in_range = (8..=MAX_SEQUENCE_LENGTH).contains(&length);
+        check_value(in_range, "max_seq_length", length, "between 8 and 65535")?;
+        if let Some(max) = self.max_predictions_per_seq {
+            let expected = "at least 1 and below `.max_seq_length`";
+            check_value((1..length).contains(&max), "max_predictions_per_seq", max, expected)?;
         }
-        if let Some(max) = self.max_predictions_per_seq
-            && !(1..self.max_seq_length).contains(&max)
-        {
-            return invalid("max_predictions_per_seq", max, "at least 1 and below `.max_seq_length`");
-        }
-        if !(1..=MAX_NGRAM).contains(&self.max_ngram) {
-            return invalid("max_ngram", self.max_ngram, "between 1 and 64");
-        }
-        if !(self.masked_lm_prob > 0.0 && self.masked_lm_prob <= 1.0) {
-            return invalid("masked_lm_prob", self.masked_lm_prob, "above 0 and at most 1");
-        }
-        if !(0.0..=1.0).contains(&self.short_seq_prob) {
-            return invalid("short_seq_prob", self.short_seq_prob, "between 0 and 1");
-        }
-        if !(1..=1_000_000).contains(&self.dupe_factor) {
-            return invalid("dupe_factor", self.dupe_factor, "between 1 and 1000000");
-        }
-        if self.threads > 4096 {
-            return invalid("threads", self.threads, "at most 4096");
-        }
-        if let Some(shards) = self.num_shards
-            && !(1..=99_999).contains(&shards)
-        {
-            return invalid("num_shards", shards, "between 1 and 99999");
+        let in_range = (1..=MAX_NGRAM).contains(&self.max_ngram);
+        check_value(in_range, "max_ngram", self.max_ngram, "between 1 and 64")?;
+        let share = self.masked_lm_prob;
+        check_value(share > 0.0 && share <= 1.0, "masked_lm_prob", share, "above 0 and at most 1")?;
+        let share = self.short_seq_prob;
+        check_value((0.0..=1.0).contains(&share), "short_seq_prob", share, "between 0 and 1")?;
+        let passes = self.dupe_factor;
+        check_value((1..=1_000_000).contains(&passes), "dupe_factor", passes, "between 1 and 1000000")?;
+        check_threads(self.threads)?;
+        if let Some(shards) = self.num_shards {
+            check_value((1..=99_999).contains(&shards), "num_shards", shards, "between 1 and 99999")?;
         }
         // Each pass has at least one bucket of documents.
         self.check_shards(self.num_shards.unwrap_or(usize::MAX), self.passes() as u64)?;
@@ -100,9 +93,7 @@ impl BuildConfig {
             let reason = "add `.do_whole_word_mask` or `.max_ngram N`";
             return conflict("segmenter", "masking of single pieces", reason);
         }
-        if self.strict_utf8 && self.lossy_utf8 {
-            return conflict("lossy_utf8", "`.strict_utf8`", "one rejects the lines that the other repairs");
-        }
+        check_utf8(self.strict_utf8, self.lossy_utf8)?;
         self.part()?;
         self.check_columns()?;
         self.check_reference_mode()?;
@@ -159,12 +150,8 @@ impl BuildConfig {
             (Some(_), None) => return missing("parts", "it is the number of parts, needed with `.part`"),
             (None, Some(_)) => return missing("part", "`.parts` needs the number of this part"),
         };
-        if !(2..=99_999).contains(&count) {
-            return invalid("parts", count, "between 2 and 99999");
-        }
-        if !(1..=count).contains(&index) {
-            return invalid("part", index, "between 1 and `.parts`");
-        }
+        check_value((2..=99_999).contains(&count), "parts", count, "between 2 and 99999")?;
+        check_value((1..=count).contains(&index), "part", index, "between 1 and `.parts`")?;
         let shared = "parts share a folder, and one part would remove the shards of the others";
         exclude([
             (self.overwrite, "overwrite", "`.part`", shared),
@@ -197,7 +184,7 @@ impl BuildConfig {
             (self.splits_lines(), "split_sentences", with, "the reference does not split sentences"),
             (
                 self.line_breaks == LineBreaks::Wrapped,
-                "line-breaks wrapped",
+                "line_breaks wrapped",
                 with,
                 "the reference reads lines as they are",
             ),

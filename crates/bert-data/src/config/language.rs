@@ -137,10 +137,10 @@ impl BuildConfig {
     /// Checks that the sentence splitter supports the language, if one is given.
     pub(super) fn check_language(&self) -> Result<()> {
         match &self.language {
-            Some(language) if language_code(language).is_none() => Err(Error::usage(format!(
-                "`.language` is {language}, but must be the ISO 639 code of one of these: {}",
-                advice(language)
-            ))),
+            Some(language) if language_code(language).is_none() => {
+                let expected = format!("the ISO 639 code of one of these: {}", advice(language));
+                Err(Error::value("language", language, expected))
+            }
             _ => Ok(()),
         }
     }

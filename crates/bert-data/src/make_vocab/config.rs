@@ -8,9 +8,9 @@ use bert_tokenization::TokenizerSettings;
 use bert_tokenization::turkic::{is_turkic, turkic_lower_case};
 use serde::{Deserialize, Serialize};
 
-use crate::config::check::{conflict, invalid};
+use crate::config::check::{check_threads, check_utf8};
 use crate::documents::marks::LostMarks;
-use crate::error::Result;
+use crate::error::{Result, check_value};
 
 /// Maximum number of distinct words that are counted; enough for some tens of gigabytes of text.
 const MAX_WORDS: usize = 5_000_000;
@@ -104,16 +104,9 @@ impl Default for VocabConfig {
 
 impl VocabConfig {
     pub(super) fn check(&self) -> Result<()> {
-        if self.max_words < MIN_WORDS {
-            return invalid("max_words", self.max_words, "at least 1000");
-        }
-        if self.threads > 4096 {
-            return invalid("threads", self.threads, "at most 4096");
-        }
-        if self.strict_utf8 && self.lossy_utf8 {
-            return conflict("lossy_utf8", "`.strict_utf8`", "one rejects the lines that the other repairs");
-        }
-        Ok(())
+        check_value(self.max_words >= MIN_WORDS, "max_words", self.max_words, "at least 1000")?;
+        check_threads(self.threads)?;
+        check_utf8(self.strict_utf8, self.lossy_utf8)
     }
 
     /// Returns a text with I and dotted I in lower case, if the options ask for it.

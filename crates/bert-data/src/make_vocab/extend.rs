@@ -19,8 +19,7 @@ use serde::Serialize;
 
 use super::merges::CONTINUES;
 use super::{TrainingText, VocabConfig, VocabReport, training_files};
-use crate::config::check::invalid;
-use crate::error::Result;
+use crate::error::{Result, check_value};
 
 /// Maximum number of neighbouring pieces that are joined, except for whole words.
 const MAX_JOINED: usize = 6;
@@ -81,9 +80,7 @@ pub fn extend_vocabulary(
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<ExtendedVocabulary> {
     config.check()?;
-    if add == 0 {
-        return invalid("add", add, "at least 1");
-    }
+    check_value(add > 0, "add", add, "at least 1")?;
     let files = training_files(inputs, config)?;
     let pool = pool(config.threads)?;
     let text = TrainingText { files: &files, config, pool: &pool };

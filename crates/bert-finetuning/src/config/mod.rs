@@ -115,7 +115,7 @@ pub struct FinetuneConfig {
 
     /// Head on the frozen encoder: linear on the pooled output (default) or on the mean of the tokens, an MLP, a GRU or
     /// a BiLSTM.
-    #[cfg_attr(feature = "cli", arg(long, value_enum, requires = "freeze_encoder"))]
+    #[cfg_attr(feature = "cli", arg(long, value_enum))]
     pub head: Option<HeadKind>,
 
     /// Train only the last N layers, the pooler and the head; lower layers and embeddings stay frozen.
@@ -139,19 +139,11 @@ pub struct FinetuneConfig {
     /// Initialization of --random-init: reference (as in the paper), previous-next (attention heads that attend to
     /// the previous and next token), or bigram (the same, with word embeddings from bigram counts of a text) [default:
     /// reference].
-    #[cfg_attr(feature = "cli", arg(long, value_enum, requires = "random_init"))]
+    #[cfg_attr(feature = "cli", arg(long, value_enum))]
     pub initialization: Option<InitializationChoice>,
 
     /// Data folder of make-pretrain-data for the bigram counts; it must use the checkpoint's vocabulary.
-    #[cfg_attr(
-        feature = "cli",
-        arg(
-            long,
-            value_name = "DIR",
-            required_if_eq("initialization", "bigram"),
-            requires = "initialization"
-        )
-    )]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "DIR"))]
     #[setters(into)]
     pub initialization_data: Option<PathBuf>,
 

@@ -8,7 +8,7 @@ use bert_model::{AdapterConfig, BottleneckForm};
 use bert_tasks::answer_spans::AnswerSettings;
 use bert_tasks::windows::WindowSettings;
 use bert_tasks::{Kind, Split, Task};
-use bert_training::{Error, check};
+use bert_training::{Error, InitializationChoice, at_least_one, check, check_value};
 
 use crate::config::flag_values::{AdapterKind, Choices};
 use crate::config::grid::TuningDefaults;
@@ -21,8 +21,8 @@ pub(crate) fn reject_first(flags: &[(&'static str, bool)], reason: &str) -> Resu
     flags.iter().try_for_each(|&(flag, given)| check(!given, flag, reason))
 }
 
-pub(super) fn positive(x: f64) -> bool {
-    x.is_finite() && x > 0.0
+pub(super) fn check_positive(setting: &'static str, value: f64) -> Result<(), Error> {
+    check_value(value.is_finite() && value > 0.0, setting, value, "positive")
 }
 
 /// Returns the single value, or the default.
@@ -72,22 +72,25 @@ impl FinetuneConfig {
             lora_rank,
             lora_alpha,
         };
-        check(positive(resolved.num_train_epochs), "num_train_epochs", "must be positive")?;
-        check(resolved.train_batch_size > 0, "train_batch_size", "must be at least 1")?;
-        check(positive(resolved.learning_rate), "learning_rate", "must be positive")?;
-        check(resolved.max_seq_length >= 5, "max_seq_length", "must be at least 5")?;
-        check((0.0..1.0).contains(&self.warmup_proportion), "warmup_proportion", "must be in [0, 1)")?;
+        check_positive("num_train_epochs", resolved.num_train_epochs)?;
+        at_least_one("train_batch_size", Some(resolved.train_batch_size))?;
+        check_positive("learning_rate", resolved.learning_rate)?;
+        let length = resolved.max_seq_length;
+        check_value(length >= 5, "max_seq_length", length, "at least 5")?;
+        let warmup = self.warmup_proportion;
+        check_value((0.0..1.0).contains(&warmup), "warmup_proportion", warmup, "at least 0 and below 1")?;
         self.optimizer.check()?;
         let parts = self.gradient_accumulation_steps;
-        check(
-            parts > 0 && parts <= resolved.train_batch_size as u64,
+        check_value(
+            (1..=resolved.train_batch_size as u64).contains(&parts),
             "gradient_accumulation_steps",
-            "must be between 1 and `.train_batch_size`",
+            parts,
+            "between 1 and `.train_batch_size`",
         )?;
-        check(self.max_train_examples != Some(0), "max_train_examples", "must be at least 1")?;
+        at_least_one("max_train_examples", self.max_train_examples)?;
         let share = self.holdout.unwrap_or(0.1);
-        check(share > 0.0 && share < 1.0, "holdout", "must be between 0 and 1")?;
-        check(self.patience != Some(0), "patience", "must be at least 1")?;
+        check_value(share > 0.0 && share < 1.0, "holdout", share, "above 0 and below 1")?;
+        at_least_one("patience", self.patience)?;
         check(
             self.patience.is_none() || self.select == Selection::Best,
             "patience",
@@ -95,7 +98,16 @@ impl FinetuneConfig {
         )?;
         check(self.feature_head().is_none() || self.gives_labels(), "head", NEEDS_LABELS)?;
         let decay = self.layer_decay.unwrap_or(1.0);
-        check(decay > 0.0 && decay <= 1.0, "layer_decay", "must be above 0 and at most 1")?;
+        check_value(decay > 0.0 && decay <= 1.0, "layer_decay", decay, "above 0 and at most 1")?;
+        let counts_text = self.initialization == Some(InitializationChoice::Bigram);
+        let has_text = self.initialization_data.is_some();
+        let wrong = [
+            (self.head.is_some() && !self.freeze_encoder, "head", "needs `.freeze_encoder`"),
+            (self.initialization.is_some() && !self.random_init, "initialization", "needs `.random_init`"),
+            (has_text && !counts_text, "initialization_data", "needs `.initialization bigram`"),
+            (counts_text && !has_text, "initialization_data", "is required with `.initialization bigram`"),
+        ];
+        wrong.into_iter().try_for_each(|(is_wrong, setting, reason)| check(!is_wrong, setting, reason))?;
         let fresh = self.random_init && self.forgetting_data.is_some();
         check(!fresh, "forgetting_data", "needs the weights of the checkpoint, without `.random_init`")?;
         self.check_fusion()?;
@@ -161,14 +173,14 @@ impl FinetuneConfig {
             AdapterKind::Lora => {
                 let rank = adapters.lora_rank.unwrap_or(8);
                 let alpha = adapters.lora_alpha.unwrap_or(8.0);
-                check(rank > 0, "lora_rank", "must be at least 1")?;
-                check(positive(alpha), "lora_alpha", "must be positive")?;
+                at_least_one("lora_rank", Some(rank))?;
+                check_positive("lora_alpha", alpha)?;
                 return Ok(Some(AdapterConfig::Lora { rank, alpha }));
             }
         };
         let reduction_factor = adapters.adapter_reduction.unwrap_or(form.default_reduction_factor());
         let narrows = reduction_factor.is_finite() && reduction_factor >= 1.0;
-        check(narrows, "adapter_reduction", "must be at least 1")?;
+        check_value(narrows, "adapter_reduction", reduction_factor, "at least 1")?;
         Ok(Some(AdapterConfig::Bottleneck { form, reduction_factor }))
     }
 
@@ -210,9 +222,7 @@ impl FinetuneConfig {
             "null_score_diff_threshold",
             "works with `.task squad2` only: in squad every question has an answer",
         )?;
-        if let Some((flag, reason)) = self.squad.wrong_value() {
-            return Err(Error::option(flag, reason));
-        }
+        self.squad.check()?;
         let windows = self.squad.windows(self.max_seq_length.unwrap_or(spec.defaults.max_seq_length));
         let answers = self.squad.answers(version_2);
         let WindowSettings { max_seq_length, max_query_length, .. } = windows;
@@ -248,7 +258,7 @@ impl FinetuneConfig {
             "test_file",
             "the task has no labelled test set; predict an unlabelled file with `.predict`",
         )?;
-        let twice = "is a table, which is the training file: give it or --train-file, not both";
+        let twice = "is a table, which is the training file: give it or `.train_file`, not both";
         check(self.data_table().is_none() || self.train_file.is_none(), "data", twice)?;
         let has_dev = self.data.is_some() || self.dev_file.is_some();
         check(has_dev, "dev_file", "is required without `.data`")?;

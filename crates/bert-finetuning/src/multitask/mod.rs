@@ -11,7 +11,7 @@ use bert_inference::{Resolved, StopFlag};
 use bert_model::{BertConfig, BertForSequenceClassification, BertForSeveralTasks};
 use bert_storage::{Disk, LOCK, OutputLock, StagedFolder, exists};
 use bert_tasks::Task;
-use bert_training::{Error, Resume, check, nothing_to_resume};
+use bert_training::{Error, Resume, check, check_value, nothing_to_resume};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -253,7 +253,9 @@ impl MultitaskConfig {
     /// # Errors
     /// Fails when an option is invalid or does not support several tasks; the error names the flag.
     pub fn check(&self) -> Result<(), Error> {
-        check(self.temperature.is_finite() && self.temperature >= 1.0, "temperature", "must be at least 1")?;
+        let temperature = self.temperature;
+        let is_valid = temperature.is_finite() && temperature >= 1.0;
+        check_value(is_valid, "temperature", temperature, "at least 1")?;
         for (at, config) in self.tasks.iter().enumerate() {
             if !config.gives_labels() || config.is_table() {
                 let tasks = Task::ALL.into_iter().filter(gives_labels);

@@ -1,5 +1,6 @@
 //! The flags of question answering, with the defaults of `run_squad.py`.
 
+use bert_storage::{Error, at_least_one, check_value};
 use bert_tasks::answer_spans::AnswerSettings;
 use bert_tasks::windows::WindowSettings;
 use serde::{Deserialize, Serialize};
@@ -44,19 +45,20 @@ pub struct SquadArgs {
 }
 
 impl SquadArgs {
-    /// Returns the flag of the first value that is 0 or not finite, and the rule for it; `None` if all values are
-    /// valid.
-    pub fn wrong_value(&self) -> Option<(&'static str, &'static str)> {
+    /// Checks each value.
+    ///
+    /// # Errors
+    /// Fails when a number is 0 or not finite; the error names the setting.
+    pub fn check(&self) -> Result<(), Error> {
         let numbers = [
             ("doc_stride", self.doc_stride),
             ("max_query_length", self.max_query_length),
             ("n_best_size", self.n_best_size),
             ("max_answer_length", self.max_answer_length),
         ];
-        let zero = numbers.iter().find(|(_, number)| *number == Some(0));
-        let is_number = self.null_score_diff_threshold.is_none_or(f64::is_finite);
-        let threshold = ("null_score_diff_threshold", "must be a number");
-        zero.map(|(key, _)| (*key, "must be at least 1")).or((!is_number).then_some(threshold))
+        numbers.into_iter().try_for_each(|(setting, number)| at_least_one(setting, number))?;
+        let threshold = self.null_score_diff_threshold.unwrap_or(0.0);
+        check_value(threshold.is_finite(), "null_score_diff_threshold", threshold, "a number")
     }
 
     /// Returns the settings of the windows that a text is cut into.

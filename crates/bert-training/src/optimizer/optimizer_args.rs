@@ -15,7 +15,7 @@ use std::sync::Arc;
 use clap::ArgAction;
 use serde::{Deserialize, Serialize};
 
-use crate::error::{Error, check};
+use crate::error::{Error, check_value};
 use crate::optimizer::adamw::AdamW;
 use crate::optimizer::lamb::Lamb;
 use crate::optimizer::update_rule::UpdateRule;
@@ -90,11 +90,12 @@ impl Default for OptimizerArgs {
 impl OptimizerArgs {
     /// Checks each value.
     pub fn check(&self) -> Result<(), Error> {
-        let decay = self.weight_decay;
-        let norm = self.max_gradient_norm;
-        check(decay.is_finite() && decay >= 0.0, "weight_decay", "must not be negative")?;
-        check(self.adam_epsilon.is_finite() && self.adam_epsilon > 0.0, "adam_epsilon", "must be positive")?;
-        check(norm.is_finite() && norm >= 0.0, "max_gradient_norm", "must not be negative")
+        let epsilon = self.adam_epsilon;
+        check_value(epsilon.is_finite() && epsilon > 0.0, "adam_epsilon", epsilon, "positive")?;
+        let settings = [("weight_decay", self.weight_decay), ("max_gradient_norm", self.max_gradient_norm)];
+        settings.into_iter().try_for_each(|(setting, value)| {
+            check_value(value.is_finite() && value >= 0.0, setting, value, "0 or more")
+        })
     }
 
     /// Returns the hyper-parameters of the optimizer, with the default decay rates of the moments.

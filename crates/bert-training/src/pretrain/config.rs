@@ -10,7 +10,7 @@ use bert_inference::{HelpGroup, with_heading};
 use serde::{Deserialize, Serialize};
 
 use crate::data_loader::training_data::TrainingData;
-use crate::error::{Error, check};
+use crate::error::{Error, at_least_one, check, check_value};
 use crate::initialization::InitializationChoice;
 use crate::optimizer::OptimizerConfig;
 use crate::optimizer::optimizer_args::{OptimizerArgs, Schedule};
@@ -54,12 +54,12 @@ pub struct PretrainConfig {
     /// Initialize at random the weights outside the encoder that --init-checkpoint lacks: masked-LM head, pooler,
     /// next-sentence head. Without this flag only the pooler and the next-sentence head may be missing, and only if
     /// --data was made with --nsp off.
-    #[cfg_attr(feature = "cli", arg(long, requires = "init_checkpoint"))]
+    #[cfg_attr(feature = "cli", arg(long))]
     pub fresh_heads: bool,
 
     /// Start with the optimizer's moments of --init-checkpoint, as for a second phase at another length. Steps and the
     /// schedule start at 0; bias correction and beta2 continue. Without this flag the moments start at zero, as in the reference.
-    #[cfg_attr(feature = "cli", arg(long, requires = "init_checkpoint"))]
+    #[cfg_attr(feature = "cli", arg(long))]
     pub keep_moments: bool,
 
     /// Initial weights: as in the paper (reference), with attention heads for the previous and next token
@@ -315,27 +315,22 @@ impl PretrainConfig {
     /// # Errors
     /// Fails when the value of an option is invalid, alone or together with others; the error names the flag.
     pub fn validate(&self) -> Result<(), Error> {
-        check(self.length()? != RunLength::Steps(0), "steps", "must be at least 1")?;
-        check(self.batch_size > 0, "batch_size", "must be at least 1")?;
-        check(self.micro_batch_size != Some(0), "micro_batch_size", "must be at least 1")?;
+        self.length()?;
+        at_least_one("steps", self.steps)?;
+        at_least_one("batch_size", Some(self.batch_size))?;
+        at_least_one("micro_batch_size", self.micro_batch_size)?;
         let parts = self.micro_batches();
-        check(
-            parts > 0 && parts <= self.batch_size,
-            "gradient_accumulation_steps",
-            "must be between 1 and `.batch_size`",
-        )?;
+        let expected = "between 1 and `.batch_size`";
+        check_value((1..=self.batch_size).contains(&parts), "gradient_accumulation_steps", parts, expected)?;
         let rate = self.peak_learning_rate();
-        check(rate.is_finite() && rate > 0.0, "learning_rate", "must be positive")?;
-        check(
-            self.warmup_ratio.is_none_or(|ratio| (0.0..1.0).contains(&ratio)),
-            "warmup_ratio",
-            "must be in [0, 1)",
-        )?;
-        check(
-            self.steps.is_none_or(|steps| self.warmup() <= steps),
-            "warmup_steps",
-            "must not be more than `.steps`",
-        )?;
+        check_value(rate.is_finite() && rate > 0.0, "learning_rate", rate, "positive")?;
+        if let Some(ratio) = self.warmup_ratio {
+            check_value((0.0..1.0).contains(&ratio), "warmup_ratio", ratio, "at least 0 and below 1")?;
+        }
+        if let Some(steps) = self.steps {
+            let expected = format!("at most `.steps` ({steps})");
+            check_value(self.warmup() <= steps, "warmup_steps", self.warmup(), expected)?;
+        }
         check(
             !self.fresh_heads || self.init_checkpoint.is_some(),
             "fresh_heads",
@@ -346,19 +341,23 @@ impl PretrainConfig {
             "keep_moments",
             "needs `.init_checkpoint`",
         )?;
-        check((0.0..1.0).contains(&self.adam_beta1), "adam_beta1", "must be at least 0 and below 1")?;
-        check((0.0..1.0).contains(&self.optimizer().beta2), "adam_beta2", "must be at least 0 and below 1")?;
+        for (setting, beta) in [("adam_beta1", self.adam_beta1), ("adam_beta2", self.optimizer().beta2)] {
+            check_value((0.0..1.0).contains(&beta), setting, beta, "at least 0 and below 1")?;
+        }
         self.optimizer.check()?;
-        check((1..=512).contains(&self.length_buckets), "length_buckets", "must be between 1 and 512")?;
-        check(self.save_every > 0, "save_every", "must be at least 1")?;
-        check(self.keep_checkpoints > 0, "keep_checkpoints", "must be at least 1")?;
+        let buckets = self.length_buckets;
+        check_value((1..=512).contains(&buckets), "length_buckets", buckets, "between 1 and 512")?;
+        at_least_one("save_every", Some(self.save_every))?;
+        at_least_one("keep_checkpoints", Some(self.keep_checkpoints))?;
+        at_least_one("average_last", self.average_last)?;
+        at_least_one("eval_every", self.eval_every)?;
+        at_least_one("eval_instances", self.eval_instances)?;
         let has_data = self.eval_data.is_some();
         let needs_data = "needs `.eval_data`, or data made with make-pretrain-data `.hold_out`";
         check(!self.keep_best || has_data, "keep_best", needs_data)?;
         check(self.eval_every.is_none() || has_data, "eval_every", needs_data)?;
         check(self.eval_instances.is_none() || has_data, "eval_instances", needs_data)?;
         if let Some(last) = self.average_last {
-            check(last > 0, "average_last", "must be at least 1")?;
             let written = self.total_steps().div_ceil(self.save_every);
             let too_few = format!(
                 "the run writes {written} checkpoints: {} steps, one every {} (`.save_every`)",
@@ -367,9 +366,7 @@ impl PretrainConfig {
             );
             check(self.steps.is_none() || last as u64 <= written, "average_last", &too_few)?;
         }
-        self.compute.checked_precision(self.precision())?;
-        check(self.eval_every != Some(0), "eval_every", "must be at least 1")?;
-        check(self.eval_instances != Some(0), "eval_instances", "must be at least 1")
+        self.compute.checked_precision(self.precision()).map(drop)
     }
 
     /// Returns which checkpoints to keep.

@@ -27,7 +27,13 @@ pub struct ParallelArgs {
     pub table: Option<PathBuf>,
 
     /// Columns of the source and of the target in --table.
-    #[arg(long, value_name = "SOURCE,TARGET", value_delimiter = ',', requires = "table")]
+    #[arg(
+        long,
+        value_name = "SOURCE,TARGET",
+        value_delimiter = ',',
+        requires = "table",
+        conflicts_with = "source"
+    )]
     pub columns: Vec<String>,
 }
 

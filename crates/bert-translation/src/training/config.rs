@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use bert_inference::{DEVICE_HELP, DeviceName, Error};
-use bert_training::{OptimizerConfig, Schedule, ScheduleKind};
+use bert_training::{OptimizerConfig, Schedule, ScheduleKind, at_least_one, check, check_value};
 use serde::Serialize;
 
 use crate::config::{Fusion, TranslationConfig};
@@ -124,17 +124,16 @@ impl TrainConfig {
     /// # Errors
     /// Fails when a value is invalid; the error names the flag.
     pub fn validate(&self) -> Result<(), Error> {
-        let wrong = |(flag, reason): (&'static str, String)| Error::option(flag, reason);
-        let rule = |good: bool, flag, rule: &str| if good { Ok(()) } else { Err(wrong((flag, rule.into()))) };
-        rule(self.steps > 0, "steps", "must be at least 1")?;
-        rule(self.batch_size > 0, "batch_size", "must be at least 1")?;
-        rule(self.save_interval > 0, "save_interval", "must be at least 1")?;
-        rule(self.learning_rate > 0.0 && self.learning_rate.is_finite(), "learning_rate", "must be above 0")?;
+        at_least_one("steps", Some(self.steps))?;
+        at_least_one("batch_size", Some(self.batch_size))?;
+        at_least_one("save_interval", Some(self.save_interval))?;
+        let rate = self.learning_rate;
+        check_value(rate > 0.0 && rate.is_finite(), "learning_rate", rate, "positive")?;
         let vocabulary = self.source_vocab.is_some();
-        rule(vocabulary || self.fusion != Fusion::None, "source_vocab", "is required with `.fusion none`")?;
+        check(vocabulary || self.fusion != Fusion::None, "source_vocab", "is required with `.fusion none`")?;
         let used = !vocabulary || self.fusion != Fusion::Embeddings;
-        rule(used, "source_vocab", "is not used with `.fusion embeddings`: BERT has its own vocabulary")?;
-        self.model([1, 1], 0).validate().map_err(wrong)
+        check(used, "source_vocab", "is not used with `.fusion embeddings`: BERT has its own vocabulary")?;
+        self.model([1, 1], 0).validate()
     }
 
     pub(crate) fn schedule(&self) -> Schedule {

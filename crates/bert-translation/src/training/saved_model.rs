@@ -92,7 +92,7 @@ impl SavedModel {
         let bytes = std::fs::read(folder.join(DESCRIPTION)).map_err(|error| not_ours(error.to_string()))?;
         let Description { model, tokenizers, bert } =
             serde_json::from_slice(&bytes).map_err(|error| not_ours(error.to_string()))?;
-        model.validate().map_err(|(field, rule)| not_ours(format!("{field} {rule}")))?;
+        model.validate().map_err(|error| not_ours(error.to_string()))?;
         let bert = bert.map(BertConfig::from_json).transpose()?;
         let tokenizers = Tokenizers::open(folder, &tokenizers)?;
         let zeroed = TranslationModel::zeroed(&model, bert.as_ref(), device);

@@ -51,16 +51,16 @@ pub struct Args {
     input: Option<PathBuf>,
 
     /// Input format [default: from the file extension: .tsv; .csv; .jsonl, .ndjson, .json; .parquet; else text].
-    #[arg(long, value_enum, requires = "input")]
+    #[arg(long, value_enum, conflicts_with = "texts")]
     format: Option<TextFormat>,
 
     /// Table columns or JSON keys of the text and of the second text of a pair [default: as in the fine-tuning, else
     /// text and text_b, or question and context].
-    #[arg(long, value_name = "TEXT[,TEXT_B]", value_delimiter = ',', requires = "input")]
+    #[arg(long, value_name = "TEXT[,TEXT_B]", value_delimiter = ',', conflicts_with = "texts")]
     columns: Vec<String>,
 
     /// Table column or JSON key that is copied to each result.
-    #[arg(long, value_name = "COLUMN", requires = "input")]
+    #[arg(long, value_name = "COLUMN", conflicts_with = "texts")]
     id: Option<String>,
 
     /// Output file, which appears when it is complete [default: standard output].

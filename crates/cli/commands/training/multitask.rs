@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use bert_finetuning::{MultitaskConfig, Sampling, multitask};
 use bert_inference::builtin_model;
 use bert_tasks::Task;
+use bert_training::check;
 use clap::Args as ClapArgs;
 
 use crate::commands::hub::pinned_start;
@@ -47,9 +48,9 @@ pub struct Args {
     sampling: Sampling,
 
     /// Temperature of --sampling temperature: 1 is proportional to the task sizes, large values approach uniform
-    /// sampling.
-    #[arg(long, value_name = "X", default_value_t = 2.0)]
-    temperature: f64,
+    /// sampling [default: 2].
+    #[arg(long, value_name = "X")]
+    temperature: Option<f64>,
 
     /// Random seed of the classifiers, the order of tasks and examples, and dropout.
     #[arg(long, value_name = "N", default_value_t = 1)]
@@ -78,8 +79,10 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         FinetuneFlags::parse(&[("--seeds", &args.seed.to_string()), ("--select", "last")], &args.flags)?;
     let for_task = |task: &Task| flags.for_task(task.clone(), &args.data, &checkpoint, &args.output);
     let tasks = args.tasks.iter().map(for_task).collect();
-    let Args { sampling, temperature, .. } = *args;
-    let config = MultitaskConfig { tasks, sampling, temperature, output: args.output.clone() };
+    let needs = "needs `.sampling temperature`";
+    check(args.temperature.is_none() || args.sampling == Sampling::Temperature, "temperature", needs)?;
+    let temperature = args.temperature.unwrap_or(2.0);
+    let config = MultitaskConfig { tasks, sampling: args.sampling, temperature, output: args.output.clone() };
     config.check()?;
     if args.output.join("multitask.json").exists() {
         let what = "a finished multitask run";

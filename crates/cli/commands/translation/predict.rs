@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 
-use bert_inference::{DEVICE_HELP, DeviceName, Error, results_not_written};
+use bert_inference::{DEVICE_HELP, DeviceName, results_not_written};
+use bert_storage::check_value;
 use bert_task_files::read_lines;
 use bert_translation::{SearchConfig, Translator};
 use clap::Args as ClapArgs;
@@ -61,10 +62,8 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<()> {
-    if !(args.length_penalty >= 0.0 && args.length_penalty.is_finite()) {
-        let reason = "must be at least 0".to_string();
-        return Err(Error::option("length_penalty", reason).into());
-    }
+    let penalty = args.length_penalty;
+    check_value(penalty >= 0.0 && penalty.is_finite(), "length_penalty", penalty, "0 or more")?;
     args.threads.start_pool();
     let output = args.output.as_deref().map(|path| args.overwrite.output(path)).transpose()?;
     let search = SearchConfig {

@@ -45,8 +45,9 @@ impl ModelDescription {
         if let Some(trained) = self.trained_positions.filter(|trained| *trained > 0 && !is_length(trained)) {
             return Some(("trained_positions".into(), format!("is {trained}, but {range}, or 0")));
         }
-        if let Some((setting, reason)) = self.squad.wrong_value() {
-            return Some((format!("squad.{setting}"), reason.into()));
+        if let Err(error) = self.squad.check() {
+            let setting = error.setting().unwrap_or_default();
+            return Some((format!("squad.{setting}"), error.text().to_owned()));
         }
         let task = self.task.as_ref()?;
         Some(("task".into(), other_class(task, config).or_else(|| other_outputs(task, model))?))

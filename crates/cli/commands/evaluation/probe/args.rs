@@ -38,7 +38,7 @@ pub struct Args {
     pub(super) input: Option<PathBuf>,
 
     /// Input format [default: from the file extension: .tsv; .csv; .jsonl, .ndjson, .json; .parquet; else text].
-    #[arg(long, value_enum, requires = "input")]
+    #[arg(long, value_enum, conflicts_with_all = ["text", "data"])]
     pub(super) format: Option<TextFormat>,
 
     /// Data folder made by make-pretrain-data; its masked instances are the input.
@@ -46,7 +46,7 @@ pub struct Args {
     pub(super) data: Option<PathBuf>,
 
     /// Number of instances from --data [default: 100].
-    #[arg(long, value_name = "N", requires = "data", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", conflicts_with_all = ["text", "input"], value_parser = clap::value_parser!(u64).range(1..))]
     pub(super) instances: Option<u64>,
 
     /// Word to replace, given by its number (from 1) or as text, and its replacement; each replacement is tested

@@ -26,11 +26,11 @@ pub struct Args {
     runs: Vec<PathBuf>,
 
     /// Address of the page; any other than a loopback address shows the runs to the network.
-    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:7177", conflicts_with = "tui")]
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:7177", conflicts_with_all = ["tui", "once"])]
     listen: SocketAddr,
 
     /// Show the runs in the terminal.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "once")]
     tui: bool,
 
     /// Print the state once and end.
@@ -38,11 +38,11 @@ pub struct Args {
     once: bool,
 
     /// Print the state as a JSON array, with an object for each run.
-    #[arg(long, requires = "once")]
+    #[arg(long, requires = "once", conflicts_with = "tui")]
     json: bool,
 
     /// Seconds between two readings of the folders.
-    #[arg(long, value_name = "SECONDS", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=3600))]
+    #[arg(long, value_name = "SECONDS", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=3600), conflicts_with = "once")]
     interval: u64,
 }
 
