@@ -301,3 +301,22 @@ fn nine_tasks(folder: &Folder) {
         }
     }
 }
+
+#[test]
+fn flags_of_another_input_are_rejected() {
+    let folder = Folder::new();
+    for line in [
+        "bert predict --checkpoint tuned a --columns text",
+        "bert predict --checkpoint tuned a --format tsv",
+        "bert predict --checkpoint tuned a --id number",
+        "bert probe a --replace a=b --format tsv",
+        "bert probe a --replace a=b --instances 5",
+        "bert probe --input texts.txt --replace a=b --instances 5",
+        "bert watch run --tui --json",
+        "bert watch run --tui --once",
+        "bert watch run --once --listen 127.0.0.1:0",
+        "bert watch run --once --interval 2",
+    ] {
+        folder.refused(line, 2, "cannot be used with");
+    }
+}
