@@ -3,10 +3,13 @@
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, symlink};
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::thread::sleep;
+use std::time::Duration;
 
 use crate::common::Folder;
 use crate::finetuning::tasks::with_entailment;
+use crate::pretraining::resume::send;
 
 /// The commands that write a file, with their other flags. `OUTPUT` is the file.
 const FILES: [&str; 9] = [
@@ -154,5 +157,22 @@ fn man_pages_and_tensors_are_replaced_with_overwrite() {
         assert_eq!(folder.names("pages").len(), 1, "{line}");
         folder.ok(&format!("{line} --overwrite"));
         assert_ne!(folder.text(file), "mine");
+    }
+}
+
+#[test]
+fn a_signal_removes_the_unfinished_output() {
+    let folder = Folder::new();
+    for (signal, code) in [("INT", 130), ("TERM", 143)] {
+        // The command waits for the end of its input.
+        let mut command = folder.command("bert features --input - --output features.jsonl");
+        let mut child = command.stdin(Stdio::piped()).spawn().expect("the program starts");
+        while folder.names(".").is_empty() {
+            assert!(child.try_wait().expect("its state").is_none(), "it waits");
+            sleep(Duration::from_millis(20));
+        }
+        send(&child, signal);
+        assert_eq!(child.wait().expect("its end").code(), Some(code));
+        assert!(folder.names(".").is_empty(), "{signal}");
     }
 }

@@ -49,7 +49,7 @@ mod visible;
 pub use atomic::{AtomicFile, FileDigest, write_atomic};
 pub use error::{Class, Error, Result};
 pub use objects::url::is_url;
-pub use output::{Existing, OutputFile, OutputWriter};
+pub use output::{Existing, OutputFile, OutputWriter, remove_unfinished_outputs};
 pub use source::object_cache::ObjectCache;
 pub use source::{open_file, open_stream, read_limited};
 pub use staged::{OutputLock, StagedFolder};

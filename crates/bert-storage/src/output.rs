@@ -11,6 +11,7 @@
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 use crate::atomic::AtomicFile;
 use crate::error::{Class, Error, Result, is_absent};
@@ -43,6 +44,16 @@ enum Target {
     Stream(PathBuf),
     /// A socket.
     Socket(PathBuf),
+}
+
+/// Temporary files of the outputs of this process. That of a complete output does not exist any more.
+static TEMPORARIES: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+
+/// Removes the temporary files of all unfinished outputs of this process. Programs call this when a signal ends them.
+pub fn remove_unfinished_outputs() {
+    for path in TEMPORARIES.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
+        let _ = fs::remove_file(path);
+    }
 }
 
 /// Maximum number of links that lead from one to another, as in Linux.
@@ -88,7 +99,12 @@ impl OutputFile {
     /// Fails when the file, device or socket cannot be opened.
     pub fn begin(&self) -> Result<OutputWriter<'_>> {
         let destination = match &self.target {
-            Target::File(path) => Destination::File(Box::new(AtomicFile::create(&Disk, path)?)),
+            Target::File(path) => {
+                let file = AtomicFile::create(&Disk, path)?;
+                let mut temporaries = TEMPORARIES.lock().unwrap_or_else(PoisonError::into_inner);
+                temporaries.push(file.temporary().to_owned());
+                Destination::File(Box::new(file))
+            }
             Target::Stream(path) => Destination::Stream(BufWriter::new(open_stream(path)?)),
             Target::Socket(path) => Destination::Stream(BufWriter::new(connect(path)?)),
         };

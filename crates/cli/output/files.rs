@@ -1,10 +1,16 @@
 //! Files that the user names as output, and files in the folders of the programs.
 
 use std::path::Path;
+use std::sync::Once;
 
 use anyhow::Context;
-use bert_storage::{Class, Disk, Error, Existing, OutputFile, StagedFolder, check_writable, write_atomic};
+use bert_storage::{
+    Class, Disk, Error, Existing, OutputFile, StagedFolder, check_writable, remove_unfinished_outputs,
+    write_atomic,
+};
 use clap::Args;
+
+use crate::output::signals::end_on_signals;
 
 /// The flag of all commands that write a file.
 #[derive(Args, Clone, Copy, Debug)]
@@ -16,11 +22,15 @@ pub struct OverwriteArgs {
 
 impl OverwriteArgs {
     /// Decides how to write an output and checks that it can be written, before the work for it begins. Creates its
-    /// parent folders.
+    /// parent folders. From now on, a signal that ends the process removes unfinished outputs.
     ///
     /// # Errors
     /// Fails as [`OutputFile::new`] does.
     pub fn output(self, path: &Path) -> anyhow::Result<OutputFile> {
+        static HANDLER: Once = Once::new();
+        let mut installed = Ok(());
+        HANDLER.call_once(|| installed = end_on_signals(remove_unfinished_outputs));
+        installed?;
         let existing = if self.overwrite { Existing::Replace } else { Existing::Keep };
         OutputFile::new(path, existing).map_err(with_remedy)
     }

@@ -8,6 +8,7 @@ pub mod findings;
 pub mod progress;
 pub mod results;
 pub mod run_log;
+pub mod signals;
 pub mod status_line;
 pub mod stdout;
 pub mod table;

@@ -42,7 +42,7 @@ pub fn stop_on_signals_after(has_started: Arc<AtomicBool>) -> anyhow::Result<Sto
                 SIGUSR1 => flag.request_checkpoint(),
                 signal if !started.load(Ordering::Relaxed) => std::process::exit(128 + signal),
                 SIGINT if flag.requested().is_some() => {
-                    print_note("stopped at once; the last checkpoint is intact");
+                    print_note("stopped at once; a checkpoint that was saved before is intact");
                     std::process::exit(130);
                 }
                 signal => {

@@ -13,6 +13,19 @@ pub const LOCAL: &str = "local";
 /// Default number of parts of a build on a cluster engine.
 pub const TASKS: u32 = 16;
 
+/// Checks the value of `--engine` and returns it.
+///
+/// # Errors
+/// Fails when it names no engine; the error lists the engines.
+pub fn name(text: &str) -> Result<String, &'static str> {
+    let is_engine = matches!(text, LOCAL | "datafusion") || text.starts_with("ballista://");
+    if is_engine {
+        Ok(text.to_owned())
+    } else {
+        Err("the engines are local, datafusion and ballista://HOST:PORT")
+    }
+}
+
 const PROGRAM: &str = "bert-cluster";
 
 /// Returns the path of `bert-cluster`: in the folder of this program, or else found on the PATH.

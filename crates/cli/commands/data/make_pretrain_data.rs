@@ -61,7 +61,7 @@ pub struct Args {
 
     /// Engine that runs the build: this process (local), a cluster (ballista://HOST:PORT) or the cluster's plan in one
     /// process (datafusion); see docs/guide/cluster.md.
-    #[arg(long, default_value = engine::LOCAL, value_name = "ENGINE", conflicts_with_all = ["part", "dry_run", "preview"])]
+    #[arg(long, default_value = engine::LOCAL, value_name = "ENGINE", value_parser = engine::name, conflicts_with_all = ["part", "dry_run", "preview"])]
     engine: String,
 
     /// Number of parts that an engine divides the work into: a few times the number of cores of the cluster; 16 by

@@ -8,6 +8,7 @@ use bert_tasks::Task;
 use clap::Args as ClapArgs;
 
 use super::definition::parse_name;
+use crate::commands::at_least;
 use crate::options::run_args::RunArgs;
 use crate::output::table::FormatArgs;
 use crate::process::threads::ThreadArgs;
@@ -59,7 +60,7 @@ pub struct Args {
     pub(super) input: Option<PathBuf>,
 
     /// Maximum number of instances that masking shows [default: 4].
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = at_least(1))]
     pub(super) instances: Option<usize>,
 
     /// Maximum number of tokens of an instance of masking [default: 64].

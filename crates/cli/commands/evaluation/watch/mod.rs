@@ -8,10 +8,12 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use bert_storage::exists;
 use clap::Args as ClapArgs;
 
-use self::watched::{Watched, end_on_signals};
+use self::watched::Watched;
 use crate::output::progress::{print_message, print_stderr};
+use crate::output::signals::end_on_signals;
 use crate::output::stdout::print_json;
 use crate::output::terminal::Word;
 
@@ -49,7 +51,7 @@ pub struct Args {
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     for path in args.runs.iter().filter(|_| args.once) {
-        anyhow::ensure!(path.is_dir(), "{}: this folder does not exist", path.display());
+        anyhow::ensure!(exists(path)?, "{}: this folder does not exist", path.display());
     }
     let mut watched = Watched::new(&args.runs);
     let interval = Duration::from_secs(args.interval);

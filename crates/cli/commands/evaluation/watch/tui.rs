@@ -7,7 +7,8 @@ use bert_reports::{LiveState, LiveStatus};
 use bert_storage::visible;
 use terminal_size::terminal_size_of;
 
-use super::watched::{Shown, Watched, end_on_signals};
+use super::watched::{Shown, Watched};
+use crate::output::signals::end_on_signals;
 use crate::output::stdout::print;
 use crate::output::terminal::wrapped;
 

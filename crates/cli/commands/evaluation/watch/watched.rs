@@ -4,10 +4,8 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use bert_reports::{LiveRun, LiveStatus};
-use bert_storage::with_flags;
+use bert_storage::{exists, with_flags};
 use serde::Serialize;
-use signal_hook::consts::{SIGINT, SIGTERM};
-use signal_hook::iterator::Signals;
 
 use crate::commands::evaluation::runs_in;
 
@@ -50,24 +48,12 @@ impl Watched {
                 Err(error) => {
                     // The folder may get a different kind of files; begin again.
                     *run = LiveRun::new(path);
-                    let error =
-                        if path.exists() { with_flags(&error.to_string()) } else { WAITING.to_string() };
+                    let is_missing = exists(path).is_ok_and(|exists| !exists);
+                    let error = if is_missing { WAITING.to_string() } else { with_flags(&error.to_string()) };
                     Shown::Waiting { name: path.display().to_string(), error }
                 }
             }
         };
         self.order.iter().map(read).collect()
     }
-}
-
-/// Ends the process at the first SIGINT or SIGTERM, after a call of `last`.
-pub(super) fn end_on_signals(last: impl FnOnce() + Send + 'static) -> anyhow::Result<()> {
-    let mut signals = Signals::new([SIGINT, SIGTERM])?;
-    std::thread::spawn(move || {
-        if let Some(signal) = signals.forever().next() {
-            last();
-            std::process::exit(128 + signal);
-        }
-    });
-    Ok(())
 }

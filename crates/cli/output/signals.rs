@@ -1,0 +1,19 @@
+//! Puts the output in order when a signal ends the process: the terminal, and the files that are not complete.
+
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+/// Ends the process at the first SIGINT or SIGTERM, after a call of `last`.
+///
+/// # Errors
+/// Fails if the handlers cannot be installed.
+pub fn end_on_signals(last: impl FnOnce() + Send + 'static) -> anyhow::Result<()> {
+    let mut signals = Signals::new([SIGINT, SIGTERM])?;
+    std::thread::spawn(move || {
+        if let Some(signal) = signals.forever().next() {
+            last();
+            std::process::exit(128 + signal);
+        }
+    });
+    Ok(())
+}
