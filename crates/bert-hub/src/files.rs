@@ -1,26 +1,7 @@
 //! Selects the files of a model that this workspace reads.
 
-/// Configuration, tokenizer and description, in the order of their download.
-const SMALL: [&str; 17] = [
-    "config.json",
-    "bert_config.json",
-    "adapter_config.json",
-    "adapter_fusion_config.json",
-    "head_config.json",
-    "encoder.json",
-    "vocab.txt",
-    "tokenizer.json",
-    "tokenizer_config.json",
-    "special_tokens_map.json",
-    "added_tokens.json",
-    "model_description.json",
-    "modules.json",
-    "sentence_bert_config.json",
-    "config_sentence_transformers.json",
-    "checkpoint",
-    // The licence of the model.
-    "README.md",
-];
+/// Configuration, tokenizer, description and licence, one name per line in the order of their download.
+const SMALL: &str = include_str!("small_files.txt");
 
 /// The forms of the weights of a model. The first form that a model has is read.
 const WEIGHTS: [&[&str]; 5] = [
@@ -55,7 +36,7 @@ pub fn needed_files<'a>(files: &[&'a str]) -> Result<Vec<&'a str>, String> {
         let is_one = |name: &&&str| is_portable(name) && form.iter().any(|pattern| matches(pattern, name));
         files.iter().filter(is_one).copied().collect()
     };
-    let mut needed: Vec<&str> = SMALL.iter().flat_map(|name| with_form(&[name])).collect();
+    let mut needed: Vec<&str> = SMALL.lines().flat_map(|name| with_form(&[name])).collect();
     if has("modules.json") {
         // The settings of a module are in a folder such as 1_Pooling.
         let is_module =

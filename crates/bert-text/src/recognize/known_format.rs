@@ -217,30 +217,11 @@ fn line_after_comments(head: &str) -> String {
     lines.next().unwrap_or_default().to_lowercase()
 }
 
-/// Kinds of entries of BibTeX.
-const ENTRIES: [&str; 16] = [
-    "article",
-    "book",
-    "booklet",
-    "comment",
-    "conference",
-    "inbook",
-    "incollection",
-    "inproceedings",
-    "manual",
-    "mastersthesis",
-    "misc",
-    "online",
-    "phdthesis",
-    "preamble",
-    "string",
-    "techreport",
-];
-
 /// Returns whether a line in lower case begins an entry of BibTeX.
 fn is_bibliography(line: &str) -> bool {
     let entry = line.strip_prefix('@').and_then(|rest| rest.split_once('{'));
-    entry.is_some_and(|(kind, _)| ENTRIES.contains(&kind.trim()))
+    entry
+        .is_some_and(|(kind, _)| include_str!("bibtex_entries.txt").lines().any(|known| known == kind.trim()))
 }
 
 /// Returns whether a line is a special token of a vocabulary, alone or with its score.

@@ -6,7 +6,7 @@
 //! at most once for each kind of tag if it fails. The rules follow MediaWiki's parser where they matter for prose.
 
 use super::lines::tidy_lines;
-use super::namespaces::{Namespaces, Shown};
+use super::namespaces::Namespaces;
 use super::tags::{self, Tag};
 use super::templates;
 
@@ -297,21 +297,17 @@ impl<'a> Converter<'a> {
         let Some(frame) = self.pop_to(index) else { return };
         let Kind::Link(bar) = frame.kind else { return };
         let target = &self.source[frame.source..bar.unwrap_or(end).min(end)];
-        match (self.namespaces.shown(target, bar.is_some()), bar) {
-            (Shown::Nothing, _) => self.out.truncate(frame.output),
-            (Shown::Target, None) => {
-                // The text of the target is already in the output; a leading colon is markup.
-                if self.out[frame.output..].starts_with(':') {
-                    self.out.remove(frame.output);
-                }
-            }
-            (Shown::Target, Some(_)) => {}
+        if self.namespaces.hides(target, bar.is_some()) {
+            self.out.truncate(frame.output);
+        } else if bar.is_none() && self.out[frame.output..].starts_with(':') {
+            // The text of the target is already in the output; a leading colon is markup.
+            self.out.remove(frame.output);
         }
     }
 
     /// Returns whether the link that begins at an offset of the source names a file.
     fn is_file(&self, start: usize, end: usize) -> bool {
-        self.namespaces.shown(&self.source[start..end], true) == Shown::Nothing
+        self.namespaces.hides(&self.source[start..end], true)
     }
 
     fn open_external(&mut self) {

@@ -1,83 +1,12 @@
 //! The namespaces of a wiki, which decide whether a link is text.
 
+use std::collections::HashSet;
+use std::sync::LazyLock;
+
 /// Names, in lower case, of the namespaces of files and categories in large Wikipedias. A dump of another language may
 /// use these names too.
-const HIDDEN: &[&str] = &[
-    "file",
-    "image",
-    "media",
-    "category",
-    "bild",
-    "datei",
-    "kategorie",
-    "fichier",
-    "catégorie",
-    "archivo",
-    "imagen",
-    "categoría",
-    "immagine",
-    "categoria",
-    "ficheiro",
-    "imagem",
-    "bestand",
-    "afbeelding",
-    "categorie",
-    "plik",
-    "grafika",
-    "kategoria",
-    "файл",
-    "изображение",
-    "категория",
-    "зображення",
-    "категорія",
-    "ファイル",
-    "画像",
-    "カテゴリ",
-    "文件",
-    "图像",
-    "檔案",
-    "圖像",
-    "分类",
-    "分類",
-    "ملف",
-    "صورة",
-    "تصنيف",
-    "파일",
-    "그림",
-    "분류",
-    "fil",
-    "kategori",
-    "tiedosto",
-    "kuva",
-    "luokka",
-    "soubor",
-    "kép",
-    "fájl",
-    "dosya",
-    "resim",
-    "berkas",
-    "gambar",
-    "tập tin",
-    "hình",
-    "thể loại",
-    "קובץ",
-    "תמונה",
-    "קטגוריה",
-    "پرونده",
-    "تصویر",
-    "رده",
-    "चित्र",
-    "श्रेणी",
-];
-
-/// The visible part of a link.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Shown {
-    /// The text of the link, or its target if it has no text.
-    Target,
-    /// Nothing in the text: a file, a category, the same article in another language.
-    Nothing,
-}
+static HIDDEN: LazyLock<HashSet<&str>> =
+    LazyLock::new(|| include_str!("hidden_namespaces.txt").lines().collect());
 
 /// The namespaces of one wiki.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -95,20 +24,20 @@ impl Namespaces {
         }
     }
 
-    /// Returns the visible part of a link to this target.
-    pub(super) fn shown(&self, target: &str, has_text: bool) -> Shown {
+    /// Returns whether a link to this target is not text: a file, a category, the same article in another language.
+    pub(super) fn hides(&self, target: &str, has_text: bool) -> bool {
         // No name of a namespace is longer.
         let start = &target[..target.floor_char_boundary(200)];
-        let Some((prefix, rest)) = start.split_once(':') else { return Shown::Target };
+        let Some((prefix, rest)) = start.split_once(':') else { return false };
         let name = prefix.trim().to_lowercase().replace('_', " ");
         if name.is_empty() {
-            return Shown::Target;
+            return false;
         }
-        let is_hidden = HIDDEN.contains(&name.as_str()) || self.hidden.contains(&name);
+        let is_hidden = HIDDEN.contains(name.as_str()) || self.hidden.contains(&name);
         // Titles begin with a capital; `[[re:publica]]` is the name of an article.
         let is_language = is_language_code(prefix.trim_start())
             && rest.starts_with(|c: char| c != ' ' && !c.is_lowercase());
-        if is_hidden || (is_language && !has_text) { Shown::Nothing } else { Shown::Target }
+        is_hidden || (is_language && !has_text)
     }
 }
 

@@ -1,6 +1,7 @@
 //! Tags, entities and URLs of wikitext.
 
 use std::borrow::Cow;
+use std::sync::LazyLock;
 
 /// The treatment of an element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,6 +18,19 @@ pub(super) enum Content {
     Dropped,
 }
 
+impl Content {
+    /// Returns the treatment with a name of the list of elements.
+    fn from_name(name: &str) -> Self {
+        match name {
+            "line" => Self::Line,
+            "skipped" => Self::Skipped,
+            "literal" => Self::Literal,
+            "dropped" => Self::Dropped,
+            _ => Self::Text,
+        }
+    }
+}
+
 /// A tag at the start of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Tag {
@@ -30,112 +44,11 @@ pub(super) struct Tag {
     pub(super) length: usize,
 }
 
-/// The elements of HTML and of MediaWiki's extensions. Other names are text.
-const ELEMENTS: &[(Content, &[&str])] = &[
-    (
-        Content::Text,
-        &[
-            "abbr",
-            "b",
-            "bdi",
-            "bdo",
-            "big",
-            "cite",
-            "code",
-            "data",
-            "del",
-            "dfn",
-            "em",
-            "font",
-            "i",
-            "includeonly",
-            "ins",
-            "kbd",
-            "mark",
-            "nobr",
-            "noinclude",
-            "onlyinclude",
-            "q",
-            "rb",
-            "ruby",
-            "s",
-            "samp",
-            "section",
-            "small",
-            "span",
-            "strike",
-            "strong",
-            "sub",
-            "sup",
-            "time",
-            "translate",
-            "tt",
-            "tvar",
-            "u",
-            "var",
-            "wbr",
-            "a",
-            "languages",
-            "rtc",
-            "noreferences",
-        ],
-    ),
-    (
-        Content::Line,
-        &[
-            "blockquote",
-            "br",
-            "center",
-            "dd",
-            "div",
-            "dl",
-            "dt",
-            "h1",
-            "h2",
-            "h3",
-            "h4",
-            "h5",
-            "h6",
-            "hr",
-            "li",
-            "ol",
-            "p",
-            "poem",
-            "ul",
-        ],
-    ),
-    (
-        Content::Skipped,
-        &[
-            "categorytree",
-            "ce",
-            "charinsert",
-            "chem",
-            "gallery",
-            "graph",
-            "hiero",
-            "imagemap",
-            "indicator",
-            "inputbox",
-            "mapframe",
-            "maplink",
-            "math",
-            "phonos",
-            "pre",
-            "ref",
-            "rp",
-            "rt",
-            "score",
-            "source",
-            "syntaxhighlight",
-            "templatedata",
-            "templatestyles",
-            "timeline",
-        ],
-    ),
-    (Content::Literal, &["nowiki"]),
-    (Content::Dropped, &["caption", "references", "table", "td", "th", "tr"]),
-];
+/// The elements of HTML and of MediaWiki's extensions, one per line with its treatment. Other names are text.
+static ELEMENTS: LazyLock<Vec<(&str, Content)>> = LazyLock::new(|| {
+    let lines = include_str!("elements.txt").lines().filter_map(|line| line.split_once(' '));
+    lines.map(|(name, treatment)| (name, Content::from_name(treatment))).collect()
+});
 
 /// Returns the tag at the start of a text, or `None` if the name of the tag is unknown or `>` is missing.
 pub(super) fn tag(text: &str) -> Option<Tag> {
@@ -158,8 +71,8 @@ pub(super) fn tag(text: &str) -> Option<Tag> {
 
 /// Returns the treatment of the element of this name, and its name in lower case.
 fn element(name: &str) -> Option<(Content, &'static str)> {
-    let found = |names: &'static [&str]| names.iter().find(|known| known.eq_ignore_ascii_case(name)).copied();
-    ELEMENTS.iter().find_map(|&(content, names)| Some((content, found(names)?)))
+    let &(name, content) = ELEMENTS.iter().find(|(known, _)| known.eq_ignore_ascii_case(name))?;
+    Some((content, name))
 }
 
 /// Returns the start and the end of the first closing tag of this name.
@@ -197,24 +110,6 @@ pub(super) fn entity(text: &str) -> Option<(Cow<'static, str>, usize)> {
 
 /// Returns whether a text begins with a URL that MediaWiki links.
 pub(super) fn begins_url(text: &str) -> bool {
-    let known = [
-        "http://",
-        "https://",
-        "//",
-        "ftp://",
-        "ftps://",
-        "mailto:",
-        "news:",
-        "irc://",
-        "ircs://",
-        "tel:",
-        "git://",
-        "svn://",
-        "gopher://",
-        "urn:",
-        "magnet:",
-    ];
-    known
-        .iter()
-        .any(|scheme| text.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme)))
+    let mut known = include_str!("url_schemes.txt").lines();
+    known.any(|scheme| text.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme)))
 }

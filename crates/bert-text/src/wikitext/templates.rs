@@ -5,53 +5,12 @@
 //! incomplete; all others have no text.
 
 use std::borrow::Cow;
+use std::collections::HashSet;
+use std::sync::LazyLock;
 
 /// Templates whose text is their first parameter.
-const FIRST_PARAMETER: &[&str] = &[
-    "nowrap",
-    "nobr",
-    "nobreak",
-    "nobold",
-    "noitalic",
-    "small",
-    "smaller",
-    "big",
-    "bigger",
-    "em",
-    "strong",
-    "abbr",
-    "abbreviation",
-    "sic",
-    "ill",
-    "interlanguage link",
-    "interlanguage link multi",
-    "illm",
-    "linktext",
-    "vanchor",
-    "visible anchor",
-    "sub",
-    "smallcaps",
-    "sc",
-    "not a typo",
-    "proper name",
-    "text",
-    "angbr",
-    "ipa link",
-    "translation",
-    "literal translation",
-    "lit",
-    "formatnum",
-    "nihongo",
-    "okina",
-    "ship",
-    "avoid wrap",
-    "nowrap begin",
-    "korean",
-    "unité",
-    "siècle",
-    "gaps",
-    "val",
-];
+static FIRST_PARAMETER: LazyLock<HashSet<&str>> =
+    LazyLock::new(|| include_str!("first_parameter.txt").lines().collect());
 
 /// Returns the text of a template with these parameters, which may be empty.
 pub(super) fn shown(name: &str, parameters: &[&str]) -> Cow<'static, str> {
@@ -64,7 +23,7 @@ pub(super) fn shown(name: &str, parameters: &[&str]) -> Cow<'static, str> {
             positional.last().map_or(String::new(), |_| parameter(positional.len().min(3) - 1))
         }
         _ if name.starts_with("lang-") => parameter(0),
-        name if FIRST_PARAMETER.contains(&name) => parameter(0),
+        name if FIRST_PARAMETER.contains(name) => parameter(0),
         "convert" | "cvt" | "conv" => convert(&positional),
         "circa" | "c." | "ca" | "c" => format!("c. {}", parameter(0)).trim_end().to_owned(),
         "sup" => match parameter(0) {
