@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::cache::Cache;
-use crate::error::{Error, Unavailable, content, no_folder};
+use crate::error::{Error, Unavailable, no_folder};
 use crate::event::Event;
 use crate::name::{DataName, ModelName, Name};
 use crate::settings::Settings;
@@ -131,14 +131,7 @@ impl Hub {
     }
 
     fn not_cached(&self, name: &Name, reason: &'static str) -> Error {
-        let cache = self.settings.cache.clone();
-        Error::new(
-            content(name.is_data),
-            format!(
-                "{name}: {}it is not in the cache {}, {reason}",
-                no_folder(name.is_data),
-                cache.display()
-            ),
-        )
+        let cache = self.settings.cache.display();
+        name.refused(format!("{}it is not in the cache {cache}, {reason}", no_folder(name.is_data)))
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::error::Error;
+use crate::error::{Error, content};
 
 /// Scheme of the names of files on the Hub.
 const SCHEME: &str = "hf://";
@@ -39,6 +39,11 @@ impl Name {
     /// Returns the last folder of the repository that is above all matches of the path.
     pub(crate) fn folder(&self) -> &str {
         self.before_pattern().unwrap_or(&self.path).rsplit_once('/').map_or("", |(folder, _)| folder)
+    }
+
+    /// Returns the error for a repository that cannot be used.
+    pub(crate) fn refused(&self, reason: impl fmt::Display) -> Error {
+        Error::new(content(self.is_data), format!("{self}: {reason}"))
     }
 
     /// Returns the same name at a commit.

@@ -9,7 +9,7 @@ use ureq::tls::{Certificate, RootCerts, TlsConfig};
 use ureq::{Agent, Body, Proxy};
 
 use crate::download::address::{escaped, joined, origin, without_query};
-use crate::error::{Class, Error, Unavailable, content, no_folder};
+use crate::error::{Class, Error, Unavailable, no_folder};
 use crate::event::Event;
 use crate::name::{Name, is_commit, is_hex};
 use crate::settings::Settings;
@@ -223,8 +223,7 @@ impl<'a> Client<'a> {
         let Settings { endpoint, token, .. } = self.settings;
         let is_data = self.name.is_data;
         let noun = noun(is_data);
-        let name = self.name.to_string();
-        let refused = |reason| Err(Error::new(content(is_data), format!("{name}: {reason}")).into());
+        let refused = |reason: String| Err(self.name.refused(reason).into());
         match (status.as_u16(), is_hub) {
             (200..=299 | 416, _) => Ok(()),
             (401 | 403, true) if code == "GatedRepo" => refused(format!(
@@ -244,14 +243,10 @@ impl<'a> Client<'a> {
                     "EntryNotFound" => "file or folder of the ",
                     _ => "",
                 };
-                let what = format!("{part}{noun}");
-                {
-                    let text = format!(
-                        "{name}: {}{endpoint} has no such {what}; check the name and the revision",
-                        no_folder(is_data)
-                    );
-                    Err(Error::new(content(is_data), text).into())
-                }
+                refused(format!(
+                    "{}{endpoint} has no such {part}{noun}; check the name and the revision",
+                    no_folder(is_data)
+                ))
             }
             (408 | 425 | 429 | 500..=599, _) | (401 | 403, false) => {
                 let header = |name| headers.get(name).and_then(|value| value.to_str().ok());

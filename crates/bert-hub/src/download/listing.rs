@@ -8,7 +8,7 @@ use ureq::http::HeaderMap;
 
 use crate::download::address::{escaped, next_page, without_query};
 use crate::download::client::{Client, Failure, RemoteFile, TRIES, temporary};
-use crate::error::{Error, content};
+use crate::error::Error;
 use crate::event::Event;
 use crate::name::Name;
 
@@ -28,8 +28,7 @@ pub(super) fn files_of_name(
     commit: &str,
     on_event: &mut dyn FnMut(Event),
 ) -> Result<Vec<RemoteFile>, Error> {
-    let Name { is_data, path, .. } = name;
-    let unusable = |reason| Error::new(content(*is_data), format!("{name}: {reason}"));
+    let path = &name.path;
     let folder = name.folder();
     let in_folder = path[folder.len()..].trim_start_matches('/');
     let is_deep = path.is_empty() || in_folder.contains('/') || in_folder.contains("**");
@@ -41,7 +40,8 @@ pub(super) fn files_of_name(
     } else if files.iter().any(|file| file.name == *path) {
         files.retain(|file| file.name == *path);
     } else if !path.is_empty() {
-        let pattern = Pattern::new(path).map_err(|error| unusable(format!("invalid pattern: {error}")))?;
+        let pattern =
+            Pattern::new(path).map_err(|error| name.refused(format!("invalid pattern: {error}")))?;
         let options = MatchOptions { require_literal_separator: true, ..MatchOptions::new() };
         files.retain(|file| pattern.matches_with(&file.name, options));
     }
@@ -54,13 +54,13 @@ pub(super) fn files_of_name(
         let more = if more == 0 { String::new() } else { format!(", and {more} more") };
         let there = if there.is_empty() { "nothing".to_string() } else { there.join(", ") };
         let there = bert_storage::visible(&there);
-        return Err(unusable(format!("no file has this name or matches it; there is {there}{more}")));
+        return Err(name.refused(format!("no file has this name or matches it; there is {there}{more}")));
     }
     let is_relative =
         |name: &str| Path::new(name).components().all(|part| matches!(part, Component::Normal(_)));
     let is_usable = |name: &str| is_relative(name) && !name.contains(char::is_control);
     match files.iter().find(|file| !is_usable(&file.name)) {
-        Some(file) => Err(unusable(format!("the file {:?} has a name that no disk can keep", file.name))),
+        Some(file) => Err(name.refused(format!("the file {:?} has a name that no disk can keep", file.name))),
         None => Ok(files),
     }
 }

@@ -18,7 +18,7 @@ use crate::cache::Cache;
 use crate::download::cache_writer::create_parent;
 use crate::download::client::{Answer, Client, Failure, RemoteFile, TRIES, Version, temporary};
 use crate::download::listing::files_of_name;
-use crate::error::{Error, content};
+use crate::error::Error;
 use crate::event::Event;
 use crate::files::needed_files;
 use crate::name::Name;
@@ -53,7 +53,9 @@ pub(crate) fn download(
             needed = files.iter().map(|file| file.name.clone()).collect();
             missing = files.into_iter().filter(|file| size(&file.name) != Some(file.size)).collect();
         } else {
-            needed = needed_of_model(name, &files)?;
+            let names: Vec<&str> = files.iter().map(String::as_str).collect();
+            let found = needed_files(&names).map_err(|reason| name.refused(reason))?;
+            needed = found.into_iter().map(str::to_string).collect();
             let describe = |file: &String| {
                 client.repeat(TRIES, on_event, |_| {
                     client.describe(&commit, file).map_err(|failure| (failure, false))
@@ -73,13 +75,6 @@ pub(crate) fn download(
     // The commit is recorded only now, so that an earlier version stays usable until this one is complete.
     cache.record_commit(&commit)?;
     Ok(commit)
-}
-
-/// Returns the names of the files of a model to download.
-fn needed_of_model(name: &Name, files: &[String]) -> Result<Vec<String>, Error> {
-    let names: Vec<&str> = files.iter().map(String::as_str).collect();
-    let unusable = |reason| Error::new(content(name.is_data), format!("{name}: {reason}"));
-    Ok(needed_files(&names).map_err(unusable)?.into_iter().map(str::to_string).collect())
 }
 
 /// The download of the files of a commit.
@@ -150,13 +145,10 @@ impl Download<'_> {
             }
             part.set_len(0).map_err(Error::io("write", path))?;
             if is_whole {
-                return Err(Error::new(
-                    content(self.name.is_data),
-                    format!(
-                        "{}: {} is damaged: its digest is {found}, and the Hub states {}; nothing was kept",
-                        self.name, file.name, file.digest
-                    ),
-                ));
+                return Err(self.name.refused(format!(
+                    "{} is damaged: its digest is {found}, and the Hub states {}; nothing was kept",
+                    file.name, file.digest
+                )));
             }
         }
     }
