@@ -11,19 +11,12 @@ use std::sync::Arc;
 #[cfg(feature = "chinese")]
 use jieba_rs::Jieba;
 
-/// Finds words in Chinese text. Shared between threads.
-#[derive(Clone, Debug)]
+/// Finds words in Chinese text. Shared between threads. The default loads the dictionary, which takes some tenths of a
+/// second.
+#[derive(Clone, Debug, Default)]
 pub struct ChineseSegmenter(#[cfg(feature = "chinese")] Arc<Jieba>);
 
 impl ChineseSegmenter {
-    /// Loads the dictionary, which takes some tenths of a second.
-    pub fn new() -> Self {
-        Self(
-            #[cfg(feature = "chinese")]
-            Arc::new(Jieba::new()),
-        )
-    }
-
     /// Fills `continues` with one flag for each character of `run`: whether it continues the word before it.
     pub fn segment(&self, run: &str, continues: &mut Vec<bool>) {
         continues.clear();
@@ -33,11 +26,5 @@ impl ChineseSegmenter {
         }
         #[cfg(not(feature = "chinese"))]
         unreachable!("a configuration that asks for Chinese words is rejected: {run}");
-    }
-}
-
-impl Default for ChineseSegmenter {
-    fn default() -> Self {
-        Self::new()
     }
 }

@@ -111,11 +111,7 @@ impl TokenizerFiles {
     /// Fails when the bytes are not a JSON object, when they describe a tokenizer other than BERT's, or when the
     /// vocabulary cannot be used.
     pub fn from_json(bytes: &[u8], source: &Path) -> Result<Self> {
-        let object = serde_json::from_slice(without_mark(bytes));
-        Self::from_object(
-            &object.map_err(|error| Error::data("not a JSON object").because(error).at(source))?,
-            source,
-        )
+        Self::from_object(&parsed(without_mark(bytes), source)?, source)
     }
 
     fn from_object(json: &Map<String, Value>, source: &Path) -> Result<Self> {
@@ -161,6 +157,11 @@ fn without_mark(bytes: &[u8]) -> &[u8] {
     bytes.strip_prefix("\u{feff}".as_bytes()).unwrap_or(bytes)
 }
 
+/// Returns the JSON object that these bytes of a file are.
+fn parsed(bytes: &[u8], path: &Path) -> Result<Map<String, Value>> {
+    serde_json::from_slice(bytes).map_err(|error| Error::data("not a JSON object").because(error).at(path))
+}
+
 /// Returns the JSON object in a vocabulary file, or `None` if the file has one token per line.
 fn json_of(path: &Path, bytes: &[u8]) -> Result<Option<Map<String, Value>>> {
     let text = without_mark(bytes);
@@ -168,21 +169,17 @@ fn json_of(path: &Path, bytes: &[u8]) -> Result<Option<Map<String, Value>>> {
     if !named && text.iter().find(|byte| !byte.is_ascii_whitespace()) != Some(&b'{') {
         return Ok(None);
     }
-    match serde_json::from_slice(text) {
-        Ok(object) => Ok(Some(object)),
+    match parsed(text, path) {
         // A vocabulary whose first token is a brace.
         Err(_) if !named => Ok(None),
-        Err(error) => Err(Error::data("not a JSON object").because(error).at(path)),
+        object => object.map(Some),
     }
 }
 
 /// Returns the object of a JSON file, if the file exists.
 fn object(path: &Path) -> Result<Option<Map<String, Value>>> {
     match read_limited(path, MAX_BYTES) {
-        Ok(bytes) => match serde_json::from_slice(&bytes) {
-            Ok(object) => Ok(Some(object)),
-            Err(error) => Err(Error::data("not a JSON object").because(error).at(path)),
-        },
+        Ok(bytes) => parsed(&bytes, path).map(Some),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
         Err(error) => Err(Error::io("read", path)(error)),
     }

@@ -97,18 +97,23 @@ fn vocabulary_of_map(map: &Map<String, Value>, added: Vec<AddedToken>, path: &Pa
             ))
             .at(path));
         };
-        if tokens.len() <= id {
-            tokens.resize(id + 1, String::new());
-        }
-        if !tokens[id].is_empty() {
-            return Err(Error::data(format!(
-                "{token:?} has id {id}, which another token also has or which is far above the others"
-            ))
-            .at(path));
-        }
-        tokens[id].clone_from(token);
+        place(&mut tokens, id, token, max_ids).map_err(|problem| problem.at(path))?;
     }
     Vocabulary::from_tokens(tokens, path)?.with_added(&added, path)
+}
+
+/// Writes a token at its id.
+fn place(tokens: &mut Vec<String>, id: usize, token: &str, max_id: usize) -> Result<(), Error> {
+    if id > max_id || tokens.get(id).is_some_and(|known| !known.is_empty()) {
+        return Err(Error::data(format!(
+            "{token:?} has id {id}, which another token also has or which is far above the others"
+        )));
+    }
+    if tokens.len() <= id {
+        tokens.resize(id + 1, String::new());
+    }
+    token.clone_into(&mut tokens[id]);
+    Ok(())
 }
 
 impl Vocabulary {
@@ -147,17 +152,7 @@ impl Vocabulary {
             if tokens.get(*id).is_some_and(|token| token == content) {
                 continue;
             }
-            if *id > 2 * self.len() + 1000 || tokens.get(*id).is_some_and(|token| !token.is_empty()) {
-                return Err(Error::data(format!(
-                    "{content:?} has id {}, which another token also has or which is far above the others",
-                    *id
-                ))
-                .at(path));
-            }
-            if tokens.len() <= *id {
-                tokens.resize(id + 1, String::new());
-            }
-            tokens[*id].clone_from(content);
+            place(&mut tokens, *id, content, 2 * self.len() + 1000).map_err(|problem| problem.at(path))?;
         }
         let is_marker = |token: &&AddedToken| token.special && !SPECIAL.contains(&token.content.as_str());
         let mut markers: Vec<u32> = added.iter().filter(is_marker).map(|token| token.id as u32).collect();

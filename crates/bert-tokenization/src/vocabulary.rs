@@ -14,10 +14,8 @@
 
 use std::path::Path;
 
-use ahash::RandomState;
+use ahash::AHashMap;
 use bert_storage::{Error, Result, read_limited};
-use hashbrown::HashTable;
-use hashbrown::hash_table::Entry;
 
 use crate::basic::python_strip;
 
@@ -44,7 +42,7 @@ pub(crate) const MAX_BYTES: u64 = 64 << 20;
 #[derive(Clone, Debug)]
 pub struct Vocabulary {
     tokens: Vec<String>,
-    ids: Ids,
+    ids: AHashMap<String, TokenId>,
     special: [u32; 5],
     /// Ids of further special tokens, which the tokenizer files of the folder add.
     markers: Vec<u32>,
@@ -55,37 +53,6 @@ pub struct Vocabulary {
 
 /// Maximum number of characters of a word, unless the files of a tokenizer state a different number.
 pub const MAX_INPUT_CHARS_PER_WORD: usize = 200;
-
-/// Hash table of ids by token; the tokens are stored elsewhere.
-#[derive(Clone, Debug)]
-struct Ids {
-    table: HashTable<u32>,
-    hasher: RandomState,
-}
-
-impl Ids {
-    fn with_capacity(tokens: usize) -> Self {
-        Self { table: HashTable::with_capacity(tokens), hasher: RandomState::new() }
-    }
-
-    fn get(&self, tokens: &[String], token: &str) -> Option<u32> {
-        self.table.find(self.hasher.hash_one(token), |&id| tokens[id as usize] == token).copied()
-    }
-
-    /// Assigns the next id to a token; `Err` contains the id that it already has.
-    fn insert(&mut self, tokens: &[String], token: &str) -> std::result::Result<(), u32> {
-        let hasher = &self.hasher;
-        let equals = |&id: &u32| tokens[id as usize] == token;
-        let hash = |&id: &u32| hasher.hash_one(&tokens[id as usize]);
-        match self.table.entry(hasher.hash_one(token), equals, hash) {
-            Entry::Occupied(entry) => Err(*entry.get()),
-            Entry::Vacant(entry) => {
-                entry.insert(tokens.len() as u32);
-                Ok(())
-            }
-        }
-    }
-}
 
 impl Vocabulary {
     /// Reads a vocabulary file.
@@ -112,17 +79,15 @@ impl Vocabulary {
         };
         let lines = 1 + bytes.iter().filter(|&&byte| byte == b'\n').count();
         let mut tokens: Vec<String> = Vec::with_capacity(lines);
-        let mut ids = Ids::with_capacity(lines);
+        let mut ids = AHashMap::new();
         for (index, line) in text.split_terminator('\n').enumerate() {
             let token = python_strip(line);
             if token.is_empty() {
                 tokens.push(String::new());
                 continue;
             }
-            if let Err(first) = ids.insert(&tokens, token) {
-                let first_line = first as usize + 1;
-                let token = token.to_owned();
-                let problem = Error::data(format!("token {token:?} is already on line {first_line}"));
+            if let Some(first) = ids.insert(token.to_owned(), index as TokenId) {
+                let problem = Error::data(format!("token {token:?} is already on line {}", first + 1));
                 return Err(problem.at_line(path, index as u64 + 1));
             }
             tokens.push(token.to_owned());
@@ -132,8 +97,8 @@ impl Vocabulary {
         }
         let mut special = [0; 5];
         for (special_id, token) in special.iter_mut().zip(SPECIAL) {
-            match ids.get(&tokens, token) {
-                Some(id) => *special_id = id,
+            match ids.get(token) {
+                Some(&id) => *special_id = id,
                 // The reference pads with 0, whichever token that is, so only the other tokens are required.
                 None if token == PAD => *special_id = 0,
                 None => return Err(lacks(token, &tokens).at(path)),
@@ -180,7 +145,7 @@ impl Vocabulary {
 
     /// Returns the id of a token; blank lines have none.
     pub fn id(&self, token: &str) -> Option<u32> {
-        self.ids.get(&self.tokens, token)
+        self.ids.get(token).copied()
     }
 
     /// Returns the token of an id; `[UNK]` for an id outside the vocabulary.

@@ -152,7 +152,7 @@ impl PreparedBuild<'_> {
         let tokenizer = Tokenizer::new(&self.vocabulary, self.settings);
         match self.config.segmenter {
             Segmenter::None => tokenizer,
-            Segmenter::Chinese => tokenizer.with_segmenter(ChineseSegmenter::new()),
+            Segmenter::Chinese => tokenizer.with_segmenter(ChineseSegmenter::default()),
         }
     }
 

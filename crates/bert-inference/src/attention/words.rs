@@ -18,13 +18,13 @@ pub(super) fn word_numbers(encoded: &EncodedPair, vocabulary: &Vocabulary) -> Ve
         chars.next().filter(|c| chars.next().is_none() && is_ideograph(*c))
     };
     let characters: Vec<Option<char>> = encoded.input_ids.iter().map(character).collect();
-    let mut segmenter = None;
+    let mut segmenter: Option<ChineseSegmenter> = None;
     let mut start = 0;
     let mut continues = Vec::new();
     for run in characters.chunk_by(|a, b| a.is_some() == b.is_some()) {
         let text: String = run.iter().flatten().collect();
         if !text.is_empty() && run.len() > 1 {
-            segmenter.get_or_insert_with(ChineseSegmenter::new).segment(&text, &mut continues);
+            segmenter.get_or_insert_default().segment(&text, &mut continues);
             for (begins, continues) in begins[start..].iter_mut().zip(&continues) {
                 *begins = !continues;
             }

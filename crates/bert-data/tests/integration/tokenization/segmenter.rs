@@ -96,7 +96,7 @@ fn words(line: &str, vocabulary: &Vocabulary, tokenizer: &Tokenizer) -> String {
 fn segmenter_word_boundaries() {
     let world = world();
     let vocabulary = world.vocabulary();
-    let tokenizer = Tokenizer::new(&vocabulary, true).with_segmenter(ChineseSegmenter::new());
+    let tokenizer = Tokenizer::new(&vocabulary, true).with_segmenter(ChineseSegmenter::default());
     for (line, expected) in [
         // The rare character is [UNK], but still part of its word.
         ("我们在南京市长江大桥看见一只小鸟。", "我们|在|南京市|长江大桥|看见|一只|小[UNK]|。"),
@@ -145,7 +145,7 @@ fn segmenter_does_not_change_corpus_ids() {
 fn assert_only_marked(vocab: &Path, texts: &[String], expected_share: std::ops::Range<f64>) {
     let vocabulary = Vocabulary::read(vocab).unwrap();
     let plain = Tokenizer::new(&vocabulary, true);
-    let marked = plain.clone().with_segmenter(ChineseSegmenter::new());
+    let marked = plain.clone().with_segmenter(ChineseSegmenter::default());
     let (mut encoder, mut marking) = (plain.encoder(), marked.encoder());
     let (mut tokens, mut continuing) = (0u64, 0u64);
     for line in texts.iter().flat_map(|text| text.lines()) {
