@@ -11,50 +11,24 @@ use crate::forms::line_breaks::BrokenLines;
 /// Number of examples of each sign.
 const EXAMPLES: usize = 2;
 
-/// A sign that a line or row is not running text.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Sign {
-    /// A tab inside a line.
-    Tab,
-    /// An entity such as `&amp;`.
-    Entity,
-    /// A closing tag.
-    Tag,
-    /// A backslash and the letter n between words.
-    LiteralBreak,
-    /// `<unk>`.
-    UnknownWord,
-    /// UTF-8 that was read as Latin-1 and written again.
-    TwiceEncoded,
-    /// Accents that follow their letters as separate characters.
-    Decomposed,
-    /// Words of a script without spaces that are not separated.
-    Unseparated,
-    /// Fields between marks such as `+++$+++` or `|||`.
-    Fields,
-    /// An identifier before the text, as in Kaldi's files of transcripts, a time code, or the number of a verse.
-    Identifier,
-    /// A number before the text.
-    Number,
-    /// A line of marks, such as `=====`.
-    Rule,
-}
+/// A sign that a line or row is not running text: its remark, the minimum percentage of the texts of a file for the
+/// remark, the flags of the bytes that a text with the sign has, and whether a text with these flags has the sign.
+type Sign = (Remark, u64, u16, fn(&str) -> bool);
 
-/// All signs, their remarks, and the minimum percentage of the texts of a file for a remark. Columns are searched for
-/// in lines only.
-const SIGNS: [(Sign, Remark, u64); 12] = [
-    (Sign::Tab, Remark::Tabs, 50),
-    (Sign::Entity, Remark::Entities, 10),
-    (Sign::Tag, Remark::Tags, 25),
-    (Sign::LiteralBreak, Remark::LiteralBreaks, 10),
-    (Sign::UnknownWord, Remark::UnknownWords, 10),
-    (Sign::TwiceEncoded, Remark::TwiceEncoded, 5),
-    (Sign::Decomposed, Remark::Decomposed, 5),
-    (Sign::Unseparated, Remark::Unseparated, 50),
-    (Sign::Fields, Remark::Fields, 50),
-    (Sign::Identifier, Remark::Identifiers, 50),
-    (Sign::Number, Remark::Identifiers, 90),
-    (Sign::Rule, Remark::Rules, 0),
+/// All signs. Columns are searched for in lines only.
+const SIGNS: [Sign; 12] = [
+    (Remark::Tabs, 50, TAB, |text| !text.contains('\n')),
+    (Remark::Entities, 10, AMPERSAND, |text| are_frequent(count_entities(text), text)),
+    (Remark::Tags, 25, LESS, is_markup),
+    (Remark::LiteralBreaks, 10, BACKSLASH, has_literal_break),
+    (Remark::UnknownWords, 10, LESS, |text| are_frequent(text.matches("<unk>").count(), text)),
+    (Remark::TwiceEncoded, 5, C2 | C3, is_twice_encoded),
+    (Remark::Decomposed, 5, MARK, is_decomposed),
+    (Remark::Unseparated, 50, ASIAN, is_unseparated),
+    (Remark::Fields, 50, BAR, has_fields),
+    (Remark::Identifiers, 50, DIGIT, begins_with_identifier),
+    (Remark::Identifiers, 90, DIGIT, begins_with_number),
+    (Remark::Rules, 0, RULE, is_rule),
 ];
 
 const TAB: u16 = 1;
@@ -137,8 +111,8 @@ impl Signs {
         if flags & !E2 == 0 {
             return flags == E2;
         }
-        for (index, (sign, ..)) in SIGNS.into_iter().enumerate() {
-            if has(sign, flags, text) {
+        for (index, (_, _, needed, has_sign)) in SIGNS.into_iter().enumerate() {
+            if flags & needed == needed && has_sign(text) {
                 self.counts[index] += 1;
                 self.add_example(index as u8, text);
             }
@@ -154,8 +128,10 @@ impl Signs {
 
     /// Removes the counts of accents that are separate characters, which do not matter if accents are stripped.
     pub fn forget_decomposed(&mut self) {
-        self.counts[Sign::Decomposed as usize] = 0;
-        self.examples.retain(|(sign, _)| *sign != Sign::Decomposed as u8);
+        for (index, _) in SIGNS.iter().enumerate().filter(|(_, sign)| sign.0 == Remark::Decomposed) {
+            self.counts[index] = 0;
+            self.examples.retain(|(sign, _)| usize::from(*sign) != index);
+        }
     }
 
     /// Counts rows whose lines were joined.
@@ -183,11 +159,10 @@ impl Signs {
     /// Returns the remarks on a file with these counts.
     pub(crate) fn remarks(self, path: &Path) -> Remarks {
         let mut remarks = Remarks::default();
-        for (index, (sign, remark, percent)) in SIGNS.into_iter().enumerate() {
+        for (index, (remark, percent, ..)) in SIGNS.into_iter().enumerate() {
             let count = self.counts[index];
             if 100 * count >= percent * self.texts && count >= 2 {
                 let examples = self.examples.iter().filter(|(of, _)| usize::from(*of) == index);
-                debug_assert!(sign as usize == index);
                 remarks.add_share(
                     remark,
                     path,
@@ -219,36 +194,17 @@ impl Signs {
     }
 }
 
-/// Returns whether a text has a sign; `flags` are the flags of its bytes.
-fn has(sign: Sign, flags: u16, text: &str) -> bool {
-    match sign {
-        Sign::Tab => flags & TAB > 0 && !text.contains('\n'),
-        Sign::Entity => flags & AMPERSAND > 0 && are_frequent(count_entities(text), text),
-        Sign::Tag => flags & LESS > 0 && is_markup(text),
-        Sign::LiteralBreak => flags & BACKSLASH > 0 && has_literal_break(text),
-        Sign::UnknownWord => {
-            let words = || text.match_indices('<').filter(|(at, _)| text[*at..].starts_with("<unk>"));
-            flags & LESS > 0 && are_frequent(words().count(), text)
-        }
-        Sign::TwiceEncoded => flags & (C2 | C3) == C2 | C3 && is_twice_encoded(text),
-        Sign::Unseparated => flags & ASIAN > 0 && is_unseparated(text),
-        Sign::Fields => flags & BAR > 0 && has_fields(text, flags),
-        Sign::Identifier => flags & DIGIT > 0 && begins_with_identifier(text),
-        Sign::Number => flags & DIGIT > 0 && begins_with_number(text),
-        Sign::Rule => flags & RULE > 0 && text.len() >= MIN_RULE && is_rule(text),
-        Sign::Decomposed => {
-            flags & MARK > 0
-                && text.chars().any(
-                    |c| matches!(c, '\u{300}'..='\u{304}' | '\u{308}' | '\u{30a}'..='\u{30c}' | '\u{327}'),
-                )
-        }
-    }
+/// Returns whether a text has accents that follow their letters as separate characters.
+fn is_decomposed(text: &str) -> bool {
+    let is_accent = |c| matches!(c, '\u{300}'..='\u{304}' | '\u{308}' | '\u{30a}'..='\u{30c}' | '\u{327}');
+    text.chars().any(is_accent)
 }
 
 /// Returns whether a line has marks between fields: `+++$+++`, or bars. In Indian scripts, bars are full stops.
-fn has_fields(text: &str, flags: u16) -> bool {
+fn has_fields(text: &str) -> bool {
     let inside = text.trim_matches(['|', ' ']);
-    text.contains("+++$+++") || flags & ASIAN == 0 && inside.contains('|')
+    let is_asian = || text.bytes().any(|byte| FLAGS[usize::from(byte)] == ASIAN);
+    text.contains("+++$+++") || inside.contains('|') && !is_asian()
 }
 
 /// Minimum number of characters of a line of marks.
@@ -257,7 +213,7 @@ const MIN_RULE: usize = 4;
 /// Returns whether a line consists of one repeated mark.
 fn is_rule(text: &str) -> bool {
     let first = text.as_bytes()[0];
-    RULE_MARKS.contains(&first) && text.bytes().all(|byte| byte == first)
+    text.len() >= MIN_RULE && RULE_MARKS.contains(&first) && text.bytes().all(|byte| byte == first)
 }
 
 /// Minimum length of an identifier with joiners.
