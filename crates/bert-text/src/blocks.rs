@@ -6,23 +6,24 @@ use std::io::{self, BufRead};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::bytes::decompress::Source;
-use crate::bytes::file_range::{DocumentEnd, FileRange, RangeDigests, SharedRange};
+use crate::bytes::decompress::{HEAD, Source};
+use crate::bytes::file_range::{FileRange, SharedRange};
 use crate::error::{Error, Result};
-use crate::forms::recognize::Form;
 use crate::forms::text::FormCounts;
 use crate::forms::{Converted, SharedCounts};
 use crate::json::values::JsonValues;
-use crate::reading::recorded_name;
+use crate::recognize::Head;
 use crate::recognize::known_format::reject_known_format;
 use crate::threads::lock;
 use crate::wikitext::Wiki;
-use crate::{BLOCK, DumpPages, Format, InputEntry, MAX_LINE_BYTES};
+use crate::{BLOCK, DumpPages, Format, MAX_LINE_BYTES};
 
 /// Decompressed size in bytes from which the expansion ratio is checked.
 const GROWN: u64 = 64 << 20;
 /// Maximum expansion ratio of a larger text: text compresses 3 to 20 times, a decompression bomb a thousand times.
 const GROWTH: u64 = 500;
+/// Maximum number of rows of a block, reached if rows are short or null.
+pub(crate) const ROWS: usize = 1 << 16;
 
 /// Whole lines of one file, where every line but a file's last ends in `\n`; or whole rows of Parquet, CSV or TSV.
 #[derive(Clone, Debug, Default)]
@@ -77,22 +78,17 @@ impl Block {
     }
 }
 
-/// The bytes that a reader reads.
-enum Origin {
-    /// A whole file.
-    File(Source),
-    /// A range of a file. No block of a range has `ends_file`, because the statistics of all ranges are added up first.
-    Range(SharedRange),
-}
-
 /// Reader of one file, or of a range of it, as blocks.
 pub struct BlockReader {
-    path: PathBuf,
+    pub(crate) path: PathBuf,
     file: usize,
-    format: Format,
-    origin: Origin,
+    pub(crate) format: Format,
+    pub(crate) source: Source,
+    /// The range, if not the whole file is read. No block of a range has `ends_file`, because the statistics of all
+    /// ranges are added up first.
+    pub(crate) range: Option<SharedRange>,
     text: Box<dyn BufRead + Send>,
-    next_line: u64,
+    pub(crate) next_line: u64,
     text_bytes: u64,
     done: bool,
     /// Counts of the conversion, if the file has a form that is converted.
@@ -114,18 +110,19 @@ impl BlockReader {
     /// Returns a reader of the lines of an open file.
     pub(super) fn new(path: &Path, file: usize, format: Format, mut source: Source) -> Self {
         let text = source.take_text();
-        Self::from_text(path, file, format, Origin::File(source), text)
-    }
-
-    fn from_text(
-        path: &Path,
-        file: usize,
-        format: Format,
-        origin: Origin,
-        text: Box<dyn BufRead + Send>,
-    ) -> Self {
         let path = path.to_owned();
-        Self { path, file, format, origin, text, next_line: 1, text_bytes: 0, done: false, counts: None }
+        Self {
+            path,
+            file,
+            format,
+            source,
+            range: None,
+            text,
+            next_line: 1,
+            text_bytes: 0,
+            done: false,
+            counts: None,
+        }
     }
 
     /// Opens a range of a file. Its lines are counted from 1.
@@ -134,11 +131,8 @@ impl BlockReader {
     /// Fails when the file cannot be read.
     pub(super) fn open_range(path: &Path, file: usize, range: FileRange) -> Result<Self> {
         let (shared, text) = SharedRange::open(path, range)?;
-        let format = match range.document_end {
-            DocumentEnd::BlankLine => Format::Text,
-            DocumentEnd::LineEnd => Format::Jsonl,
-        };
-        Ok(Self::from_text(path, file, format, Origin::Range(shared), text))
+        let reader = Self::new(path, file, range.format, Source::from_text(text));
+        Ok(Self { range: Some(shared), ..reader })
     }
 
     /// Returns a reader of the values of an open JSON file, one value per line.
@@ -149,9 +143,11 @@ impl BlockReader {
     }
 
     /// Returns a reader of a file in a form that is converted to lines of text.
-    pub(super) fn with_form(path: &Path, file: usize, source: Source, form: Form) -> Self {
-        let mut reader = Self::new(path, file, Format::from_form(&form), source);
-        let (text, counts) = Converted::new(form, reader.text, MAX_LINE_BYTES);
+    pub(super) fn with_form(path: &Path, file: usize, source: Source, format: Format) -> Self {
+        let head = String::from_utf8_lossy(&source.head).into_owned();
+        let lines: Vec<&str> = Head::new(&head, source.head.len() < HEAD).lines().collect();
+        let mut reader = Self::new(path, file, format, source);
+        let (text, counts) = Converted::new(format, &lines, reader.text, MAX_LINE_BYTES);
         reader.text = Box::new(text);
         reader.counts = Some(counts);
         reader
@@ -184,7 +180,7 @@ impl BlockReader {
                 }
                 Ok(available) => available,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                Err(error) => return Err(self.damaged(error)),
+                Err(error) => return Err(self.source.damaged(&self.path, error)),
             };
             // Stop at the first line end after the block size, so that a block ends with a line.
             let room = BLOCK.saturating_sub(bytes.len()).min(available.len());
@@ -208,64 +204,19 @@ impl BlockReader {
             }
         }
         self.text_bytes += bytes.len() as u64;
-        if let Origin::File(Source { compression: Some(format), .. }) = &self.origin {
+        if let Some(format) = self.source.compression {
             reject_bomb(&self.path, format, self.text_bytes, self.bytes_read())?;
         }
         let first_line = self.next_line;
         self.next_line += lines + u64::from(bytes.last().is_some_and(|&byte| byte != b'\n'));
-        let ends_file = self.done && matches!(self.origin, Origin::File(_));
+        let ends_file = self.done && self.range.is_none();
         let format = self.format;
         Ok(Some(Block { file: self.file, format, first_line, bytes, ends_file, ..Block::default() }))
     }
 
-    fn damaged(&self, error: io::Error) -> Error {
-        match &self.origin {
-            Origin::File(source) => source.damaged(&self.path, error),
-            Origin::Range(_) => Error::io("read", &self.path)(error),
-        }
-    }
-
-    pub(super) fn format(&self) -> Format {
-        self.format
-    }
-
-    /// Returns the manifest entry of the file; valid after the last block. The entry of a range has no digest.
-    pub fn entry(&self) -> InputEntry {
-        InputEntry {
-            path: recorded_name(&self.path),
-            bytes: self.bytes_read(),
-            format: self.format,
-            lines: self.next_line - 1,
-            dump: None,
-            blake3: match &self.origin {
-                Origin::File(source) => source.digest(),
-                Origin::Range(_) => String::new(),
-            },
-        }
-    }
-
-    /// Returns the digests of a range; valid after the last block.
-    pub(super) fn range_digests(&self) -> Option<RangeDigests> {
-        match &self.origin {
-            Origin::File(_) => None,
-            Origin::Range(range) => Some(range.digests()),
-        }
-    }
-
     /// Returns the number of bytes read from disk so far.
     pub fn bytes_read(&self) -> u64 {
-        match &self.origin {
-            Origin::File(source) => source.bytes_read(),
-            Origin::Range(range) => range.bytes_read(),
-        }
-    }
-
-    /// Returns the number of ignored bytes after the compressed data.
-    pub(super) fn ignored(&self) -> u64 {
-        match &self.origin {
-            Origin::File(source) => source.ignored(),
-            Origin::Range(_) => 0,
-        }
+        self.range.as_ref().map_or_else(|| self.source.bytes_read(), SharedRange::bytes_read)
     }
 }
 
@@ -316,9 +267,6 @@ pub(crate) trait RowSource: Send {
 
     fn format(&self) -> Format;
 
-    /// Returns the maximum number of rows of a block.
-    fn max_rows(&self) -> usize;
-
     /// Returns the wiki of the last row.
     fn wiki(&self) -> Option<Arc<Wiki>> {
         None
@@ -334,15 +282,15 @@ pub(crate) trait RowSource: Send {
 pub struct RowBlocks {
     /// Index of the file in the list of inputs.
     index: usize,
-    file: RowFile,
+    pub(super) file: RowFile,
     pub(super) rows: Box<dyn RowSource>,
     text_bytes: u64,
     done: bool,
 }
 
 impl RowBlocks {
-    pub(super) fn new(index: usize, file: RowFile, rows: impl RowSource + 'static) -> Self {
-        Self { index, file, rows: Box::new(rows), text_bytes: 0, done: false }
+    pub(super) fn new(index: usize, file: RowFile, rows: Box<dyn RowSource>) -> Self {
+        Self { index, file, rows, text_bytes: 0, done: false }
     }
 
     /// Returns the next block of whole rows, or `None` after the last block of the file.
@@ -358,7 +306,7 @@ impl RowBlocks {
         let mut wiki = self.rows.wiki();
         let mut bytes = Vec::new();
         let mut row_ends = Vec::new();
-        while bytes.len() < BLOCK && row_ends.len() < self.rows.max_rows() {
+        while bytes.len() < BLOCK && row_ends.len() < ROWS {
             match self.rows.next_row(&self.file, &mut bytes)? {
                 NextRow::Row => {
                     row_ends.push(bytes.len());
@@ -374,36 +322,11 @@ impl RowBlocks {
         }
         self.text_bytes += bytes.len() as u64;
         if let Some(format) = self.file.source.compression {
-            reject_bomb(&self.file.path, format, self.text_bytes, self.bytes_read())?;
+            reject_bomb(&self.file.path, format, self.text_bytes, self.file.source.bytes_read())?;
         }
         let format = self.rows.format();
         let ends_file = self.done;
         let file = self.index;
         Ok(Some(Block { file, format, first_line, bytes, row_ends, wiki, ends_file, ..Block::default() }))
-    }
-
-    /// Returns the manifest entry of the file; valid after the last block.
-    pub(super) fn entry(&self) -> InputEntry {
-        InputEntry {
-            path: recorded_name(&self.file.path),
-            bytes: self.bytes_read(),
-            format: self.rows.format(),
-            lines: self.rows_read(),
-            dump: self.rows.pages(),
-            blake3: self.file.source.digest(),
-        }
-    }
-
-    pub(super) fn rows_read(&self) -> u64 {
-        self.file.rows_read
-    }
-
-    pub(super) fn bytes_read(&self) -> u64 {
-        self.file.source.bytes_read()
-    }
-
-    /// Returns the number of ignored bytes after compressed data.
-    pub(super) fn ignored(&self) -> u64 {
-        self.file.source.ignored()
     }
 }

@@ -17,6 +17,11 @@ pub(crate) fn long_row(row: u64, limit: usize) -> Error {
     Error::data(format!("row {row} is longer than {limit} bytes"))
 }
 
+/// Returns the error for a row of a Parquet file that is not text.
+pub(crate) fn not_utf8(row: u64) -> Error {
+    Error::data(format!("row {row} is not UTF-8: the column has binary data or text in another encoding"))
+}
+
 /// Returns the error for an input that does not exist.
 pub(crate) fn no_input() -> Error {
     Error::usage("this input does not exist").absent()

@@ -22,6 +22,7 @@ mod findings;
 mod format;
 mod forms;
 mod json;
+mod open_input;
 mod parquet;
 mod reading;
 mod recognize;
@@ -58,9 +59,9 @@ pub use files::{
 #[doc(hidden)]
 pub use findings::{line_check, remarks};
 #[doc(hidden)]
-pub use format::document_end;
-#[doc(hidden)]
 pub use forms::{joiner, line_breaks};
+#[doc(hidden)]
+pub use open_input::divisible_format;
 #[doc(hidden)]
 pub use parquet::open::{Batches, ParquetFile};
 #[doc(hidden)]

@@ -86,6 +86,12 @@ impl Source {
         Ok(Self { compression, raw_head, head, text, stats })
     }
 
+    /// Returns the source of a text that is read and hashed elsewhere.
+    pub(crate) fn from_text(text: Box<dyn BufRead + Send>) -> Self {
+        let stats = Arc::default();
+        Self { compression: None, raw_head: Vec::new(), head: Vec::new(), text: Some(text), stats }
+    }
+
     /// Returns the text from its beginning; a second call returns empty text.
     pub(crate) fn take_text(&mut self) -> Box<dyn BufRead + Send> {
         self.text.take().unwrap_or_else(|| Box::new(io::empty()))

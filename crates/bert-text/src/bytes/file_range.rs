@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex};
 use bert_storage::open_stream_at;
 use serde::{Deserialize, Serialize};
 
+use crate::Format;
 use crate::bytes::range_digest::{ChainingValues, RangeHasher, block_size};
 use crate::error::{Error, Result};
 use crate::threads::lock;
@@ -19,16 +20,6 @@ const BUFFER: usize = 1 << 17;
 /// Maximum distance between the boundary of two ranges and the beginning of the next document. If a document is longer,
 /// the file is not divided there.
 const MAX_SEARCH: u64 = 1 << 20;
-
-/// The end of a document in a file of lines.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum DocumentEnd {
-    /// A blank line, in text.
-    BlankLine,
-    /// The end of a line, in JSON lines.
-    LineEnd,
-}
 
 /// A boundary between two ranges of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -44,7 +35,8 @@ pub struct Cut {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FileRange {
-    pub(crate) document_end: DocumentEnd,
+    /// Text or JSON lines.
+    pub(crate) format: Format,
     /// Number of bytes for each chaining value.
     pub block_size: u64,
     /// Number of bytes of the file.
@@ -88,12 +80,7 @@ impl FileRange {
 ///
 /// # Errors
 /// Fails when the file cannot be read.
-pub fn ranges_of(
-    path: &Path,
-    file_bytes: u64,
-    share: u64,
-    document_end: DocumentEnd,
-) -> Result<Vec<FileRange>> {
+pub fn ranges_of(path: &Path, file_bytes: u64, share: u64, format: Format) -> Result<Vec<FileRange>> {
     let count = file_bytes / share.max(1);
     let block_size = block_size(share);
     let mut ranges = Vec::new();
@@ -105,22 +92,22 @@ pub fn ranges_of(
         if block <= start.text {
             continue;
         }
-        let text = first_document(path, block, document_end).map_err(Error::io("read", path))?;
+        let text = first_document(path, block, format).map_err(Error::io("read", path))?;
         if let Some(text) = text.filter(|&text| text < file_bytes) {
             let cut = Cut { block, text };
-            ranges.push(FileRange { document_end, block_size, file_bytes, start, end: cut });
+            ranges.push(FileRange { format, block_size, file_bytes, start, end: cut });
             start = cut;
         }
     }
     if !ranges.is_empty() {
-        ranges.push(FileRange { document_end, block_size, file_bytes, start, end });
+        ranges.push(FileRange { format, block_size, file_bytes, start, end });
     }
     Ok(ranges)
 }
 
 /// Returns the offset of the first document that begins after the line at offset `from`: after the first line end in
 /// JSON, and after the first blank line that follows in text.
-fn first_document(path: &Path, from: u64, document_end: DocumentEnd) -> io::Result<Option<u64>> {
+fn first_document(path: &Path, from: u64, format: Format) -> io::Result<Option<u64>> {
     let mut text = BufReader::new(open_stream_at(path, from)?).take(MAX_SEARCH);
     let mut at = from;
     let mut line = Vec::new();
@@ -133,7 +120,7 @@ fn first_document(path: &Path, from: u64, document_end: DocumentEnd) -> io::Resu
             return Ok(None);
         }
         // Lines of other Unicode white space end a document too, but need not be boundaries.
-        if document_end == DocumentEnd::LineEnd || (is_whole && line.trim_ascii().is_empty()) {
+        if format == Format::Jsonl || (is_whole && line.trim_ascii().is_empty()) {
             return Ok(Some(at));
         }
         is_whole = true;

@@ -1,11 +1,12 @@
 //! Reads the output of WikiExtractor: `<doc id="..." url="..." title="...">`, the title, the text, `</doc>`.
 
-use std::io::{self, BufRead, BufReader};
+use std::io::{BufRead, BufReader};
 
-use crate::MAX_LINE_BYTES;
+use crate::blocks::{NextRow, RowFile, RowSource};
 use crate::bytes::decompress::Source;
 use crate::bytes::limited::{Limited, Limits, TooLong};
-use crate::error::{Error, long_row};
+use crate::error::{Error, Result, long_row};
+use crate::{Format, MAX_LINE_BYTES};
 
 /// Reader of the documents.
 pub(super) struct DocTags {
@@ -17,13 +18,6 @@ pub(super) struct DocTags {
     documents: u64,
 }
 
-/// A problem with a document, or an error of reading.
-pub(super) enum DocError {
-    Problem(Error),
-    Line(Error, u64),
-    Io(io::Error),
-}
-
 impl DocTags {
     pub(super) fn new(source: &mut Source) -> Self {
         let limits = Limits::new(MAX_LINE_BYTES);
@@ -31,41 +25,64 @@ impl DocTags {
         Self { lines, limits, line: Vec::new(), number: 0, documents: 0 }
     }
 
-    /// Appends the text of the next document; returns whether there was one.
-    pub(super) fn next_document(&mut self, into: &mut Vec<u8>) -> Result<bool, DocError> {
+    fn too_long(&self, file: &RowFile) -> Error {
+        long_row(self.documents + 1, MAX_LINE_BYTES).at(&file.path)
+    }
+
+    /// Reads the next line; returns whether there was one.
+    fn read_line(&mut self, file: &RowFile) -> Result<bool> {
+        self.line.clear();
+        match self.lines.read_until(b'\n', &mut self.line) {
+            Ok(0) => return Ok(false),
+            Ok(_) => {}
+            Err(error) if error.get_ref().is_some_and(|error| error.is::<TooLong>()) => {
+                return Err(self.too_long(file));
+            }
+            Err(error) => return Err(file.damaged(error)),
+        }
+        if self.number == 0 && self.line.starts_with(b"\xef\xbb\xbf") {
+            self.line.drain(..3);
+        }
+        self.number += 1;
+        Ok(true)
+    }
+}
+
+impl RowSource for DocTags {
+    /// Appends the text of the next document.
+    fn next_row(&mut self, file: &RowFile, into: &mut Vec<u8>) -> Result<NextRow> {
         self.limits.begin_row();
         let title = loop {
-            if !self.read_line()? {
-                return Ok(false);
+            if !self.read_line(file)? {
+                return Ok(NextRow::End);
             }
             match self.line.trim_ascii() {
                 b"" => {}
                 line if line.starts_with(b"<doc ") => break title(line),
                 _ => {
-                    return Err(DocError::Line(
-                        Error::data(
-                            "this text is outside of the <doc> tags with which WikiExtractor begins and ends a \
-                             document; remove it, or run WikiExtractor with --json",
-                        ),
-                        self.number,
-                    ));
+                    return Err(Error::data(
+                        "this text is outside of the <doc> tags with which WikiExtractor begins and ends a document; \
+                         remove it, or run WikiExtractor with --json",
+                    )
+                    .at_line(&file.path, self.number));
                 }
             }
         };
         let begun = self.number;
+        let incomplete = || {
+            Error::data("the document that begins here has no </doc>: the file is incomplete")
+                .at_line(&file.path, begun)
+        };
         let start = into.len();
         let mut is_first = true;
-        while self.read_line()? {
+        while self.read_line(file)? {
             let line = self.line.trim_ascii();
             if line.starts_with(b"<doc id=") {
-                return Err(DocError::Line(
-                    Error::data("the document that begins here has no </doc>: the file is incomplete"),
-                    begun,
-                ));
+                return Err(incomplete());
             }
             if line == b"</doc>" {
                 self.documents += 1;
-                return Ok(true);
+                return Ok(NextRow::Row);
             }
             let line = unescaped(line);
             // The first line repeats the title.
@@ -76,33 +93,14 @@ impl DocTags {
             }
             is_first = false;
             if into.len() - start > MAX_LINE_BYTES {
-                return Err(self.too_long());
+                return Err(self.too_long(file));
             }
         }
-        Err(DocError::Line(
-            Error::data("the document that begins here has no </doc>: the file is incomplete"),
-            begun,
-        ))
+        Err(incomplete())
     }
 
-    fn too_long(&self) -> DocError {
-        DocError::Problem(long_row(self.documents + 1, MAX_LINE_BYTES))
-    }
-
-    fn read_line(&mut self) -> Result<bool, DocError> {
-        self.line.clear();
-        match self.lines.read_until(b'\n', &mut self.line) {
-            Ok(0) => Ok(false),
-            Ok(_) => {
-                if self.number == 0 && self.line.starts_with(b"\xef\xbb\xbf") {
-                    self.line.drain(..3);
-                }
-                self.number += 1;
-                Ok(true)
-            }
-            Err(error) if error.get_ref().is_some_and(|error| error.is::<TooLong>()) => Err(self.too_long()),
-            Err(error) => Err(DocError::Io(error)),
-        }
+    fn format(&self) -> Format {
+        Format::DocTags
     }
 }
 

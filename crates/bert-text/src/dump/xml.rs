@@ -1,7 +1,7 @@
 //! Reads the pages of a dump: the XML that MediaWiki exports (schema export-0.3 to 0.11).
 
 use std::collections::HashSet;
-use std::io::{BufReader, Read};
+use std::io::{self, BufReader, Read};
 use std::sync::Arc;
 
 use quick_xml::Reader;
@@ -9,13 +9,13 @@ use quick_xml::events::{BytesStart, Event};
 
 use bert_storage::catch_panic;
 
-use crate::blocks::NextRow;
+use crate::blocks::{NextRow, RowFile, RowSource};
 use crate::bytes::decompress::Source;
 use crate::bytes::limited::{Limited, Limits, TooLong};
 use crate::bytes::utf16::{Order, Utf16};
-use crate::error::Error;
+use crate::error::{Error, Result};
 use crate::wikitext::Wiki;
-use crate::{DumpPages, MAX_LINE_BYTES};
+use crate::{DumpPages, Format, MAX_LINE_BYTES};
 
 /// Maximum length of a title, a name or a number.
 const MAX_NAME: usize = 4096;
@@ -93,29 +93,12 @@ impl Dump {
         }
     }
 
-    /// Returns the wiki that the header describes.
-    pub(super) fn wiki(&self) -> &Arc<Wiki> {
-        &self.wiki
-    }
-
-    /// Returns the counts of the pages that are not articles.
-    pub(super) fn pages(&self) -> DumpPages {
-        DumpPages { language: self.languages.join(", "), ..self.pages.clone() }
-    }
-
     /// Appends the wikitext of the next article, if there is one.
     ///
     /// # Errors
     /// Fails when the dump cannot be read or is not well-formed XML, when it ends before its closing tag, or when a
     /// page is longer than the limit. If it cannot be read, the cause is [`quick_xml::Error::Io`].
-    pub(super) fn next_article(&mut self, into: &mut Vec<u8>) -> Result<NextRow, Error> {
-        let count = self.count;
-        catch_panic(|| self.next_page(into)).unwrap_or_else(|panic| {
-            Err(not_xml(count, quick_xml::Error::Io(Arc::new(std::io::Error::other(panic)))))
-        })
-    }
-
-    fn next_page(&mut self, into: &mut Vec<u8>) -> Result<NextRow, Error> {
+    fn next_page(&mut self, into: &mut Vec<u8>) -> Result<NextRow> {
         let mut buffer = std::mem::take(&mut self.buffer);
         let found = loop {
             self.limits.begin_row();
@@ -255,7 +238,7 @@ impl Dump {
     }
 
     /// Appends text to the open field.
-    fn append(&mut self, text: &[u8]) -> Result<(), Error> {
+    fn append(&mut self, text: &[u8]) -> Result<()> {
         let field = match self.field {
             Field::None => return Ok(()),
             Field::Text => {
@@ -277,11 +260,39 @@ impl Dump {
     }
 
     /// Appends one of the five entities of XML; others are text.
-    fn append_entity(&mut self, name: &[u8]) -> Result<(), Error> {
+    fn append_entity(&mut self, name: &[u8]) -> Result<()> {
         match str::from_utf8(name).ok().and_then(quick_xml::escape::resolve_xml_entity) {
             Some(text) => self.append(text.as_bytes()),
             None => self.append(&[b"&", name, b";"].concat()),
         }
+    }
+}
+
+impl RowSource for Dump {
+    fn next_row(&mut self, file: &RowFile, into: &mut Vec<u8>) -> Result<NextRow> {
+        let count = self.count;
+        let found = catch_panic(|| self.next_page(into)).unwrap_or_else(|panic| {
+            Err(not_xml(count, quick_xml::Error::Io(Arc::new(io::Error::other(panic)))))
+        });
+        found.map_err(|problem| match problem.cause() {
+            // The parser passes on the error of damaged compressed data.
+            Some(quick_xml::Error::Io(cause)) => {
+                file.damaged(io::Error::new(cause.kind(), cause.to_string()))
+            }
+            _ => problem.at(&file.path),
+        })
+    }
+
+    fn format(&self) -> Format {
+        Format::WikiDump
+    }
+
+    fn wiki(&self) -> Option<Arc<Wiki>> {
+        Some(self.wiki.clone())
+    }
+
+    fn pages(&self) -> Option<DumpPages> {
+        Some(DumpPages { language: self.languages.join(", "), ..self.pages.clone() })
     }
 }
 

@@ -190,9 +190,8 @@ mod tests {
             let mut mail = format!("From: ann@mill\nDate: Mon\n{charset}\nGr").into_bytes();
             mail.extend_from_slice(b"\xfc\xdfe aus der M\xfchle.\n");
             let mut out = String::new();
-            let form = crate::forms::recognize::Form::Mail;
             let text = Box::new(std::io::Cursor::new(mail));
-            let (mut reader, _) = crate::forms::Converted::new(form, text, 1 << 20);
+            let (mut reader, _) = crate::forms::Converted::new(crate::Format::Mail, &[], text, 1 << 20);
             std::io::Read::read_to_string(&mut reader, &mut out).unwrap();
             assert_eq!(out, "Grüße aus der Mühle.\n\n");
         }

@@ -19,23 +19,23 @@ mod wrapped;
 use std::io::{self, BufRead, Read};
 use std::sync::{Arc, Mutex};
 
-use recognize::Form;
 use text::{Converter, FormCounts, Text};
 
+use crate::Format;
 use crate::threads::lock;
 
-/// Returns the converter of a form.
-fn converter(form: Form) -> Box<dyn Converter> {
-    match form {
-        Form::Conllu => Box::new(conllu::Sentences::default()),
-        Form::Columns(column) => Box::new(columns::Columns::new(Some(column))),
-        Form::Vertical => Box::new(columns::Columns::new(None)),
-        Form::Delimited => Box::new(verses::Delimited),
-        Form::Subtitles => Box::new(subtitles::Cues::default()),
-        Form::Mail => Box::new(mail::Mails::default()),
-        Form::Medline => Box::new(medline::Records::default()),
-        Form::Verses => Box::new(verses::Verses::default()),
-        Form::Wrapped(layout) => Box::new(wrapped::Paragraphs::new(*layout)),
+/// Returns the converter of a file in a format, of which `lines` are the first complete lines.
+fn converter(format: Format, lines: &[&str]) -> Box<dyn Converter> {
+    match format {
+        Format::Conllu => Box::new(conllu::Sentences::default()),
+        Format::Conll => Box::new(columns::Columns::new(recognize::word_column(lines))),
+        Format::Vertical => Box::new(columns::Columns::new(None)),
+        Format::Subtitles => Box::new(subtitles::Cues::default()),
+        Format::Mail => Box::new(mail::Mails::default()),
+        Format::Medline => Box::new(medline::Records::default()),
+        Format::Verses => Box::new(verses::Verses::default()),
+        Format::Wrapped => Box::new(wrapped::Paragraphs::new(lines)),
+        _ => Box::new(verses::Delimited),
     }
 }
 
@@ -56,12 +56,18 @@ pub(crate) struct Converted {
 }
 
 impl Converted {
-    /// Returns a reader of the text of a file, and the counts, which are valid at its end.
-    pub(crate) fn new(form: Form, text: Box<dyn BufRead + Send>, max_line: usize) -> (Self, SharedCounts) {
+    /// Returns a reader of the text of a file in a format, of which `lines` are the first complete lines, and the
+    /// counts, which are valid at its end.
+    pub(crate) fn new(
+        format: Format,
+        lines: &[&str],
+        text: Box<dyn BufRead + Send>,
+        max_line: usize,
+    ) -> (Self, SharedCounts) {
         let counts = SharedCounts::default();
         let line = Vec::new();
+        let converter = converter(format, lines);
         let out = Text { is_between: true, ..Text::default() };
-        let converter = converter(form);
         let ended = false;
         (Self { text, converter, line, out, given: 0, max_line, ended, counts: counts.clone() }, counts)
     }
@@ -124,6 +130,6 @@ fn converted(text: &str) -> String {
     let form = recognize::recognize(&lines, crate::reading::Reading::default()).expect("a form");
     let mut out = String::new();
     let text: Box<dyn BufRead + Send> = Box::new(io::Cursor::new(text.to_owned().into_bytes()));
-    Converted::new(form, text, 1 << 20).0.read_to_string(&mut out).expect("text in memory");
+    Converted::new(form, &lines, text, 1 << 20).0.read_to_string(&mut out).expect("text in memory");
     out
 }

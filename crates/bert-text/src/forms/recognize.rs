@@ -3,51 +3,50 @@
 use super::columns::{columns, is_comment};
 use super::line_breaks::LineBreaks;
 use super::mail::are_mails;
-use super::wrapped::Layout;
+use crate::Format;
 use crate::reading::{LineBreaks as Setting, Reading};
 
 /// Minimum number of lines of a form that is recognized by all of its lines.
 const ENOUGH: usize = 5;
 
 /// Returns the form of the file that begins with these complete lines, or `None` for lines of sentences or paragraphs.
-pub(crate) fn recognize(lines: &[&str], reading: Reading<'_>) -> Option<Form> {
+pub(crate) fn recognize(lines: &[&str], reading: Reading<'_>) -> Option<Format> {
     let filled: Vec<&str> = lines.iter().copied().filter(|line| !line.trim().is_empty()).collect();
     let first = filled.first().map(|line| line.trim())?;
     if are_cues(&filled) {
-        return Some(Form::Subtitles);
+        return Some(Format::Subtitles);
     }
     if first.starts_with("PMID-") || first.starts_with("TY  - ") {
-        return Some(Form::Medline);
+        return Some(Format::Medline);
     }
     if are_mails(lines) {
-        return Some(Form::Mail);
+        return Some(Format::Mail);
     }
     let rows: Vec<&str> = filled.iter().copied().filter(|line| !is_comment(line)).collect();
     if are_nearly_all(&rows, is_conllu) {
-        return Some(Form::Conllu);
+        return Some(Format::Conllu);
     }
     if are_nearly_all(&rows, |line| super::verses::verse(line).is_some()) {
-        return Some(Form::Verses);
+        return Some(Format::Verses);
     }
     if is_vertical(&filled) {
-        return Some(Form::Vertical);
+        return Some(Format::Vertical);
     }
-    if let Some(column) = word_column(lines, &rows) {
-        return Some(Form::Columns(column));
+    if word_column(lines).is_some() {
+        return Some(Format::Conll);
     }
     if reading.reference {
         return None;
     }
     if filled.iter().any(|line| crate::forms::verses::contains_separator(line)) {
-        return Some(Form::Delimited);
+        return Some(Format::Delimited);
     }
-    let breaks = LineBreaks::measure(lines.iter().copied());
-    let wrapped = match reading.line_breaks {
-        Setting::Auto => breaks.are_inside_sentences(),
+    let is_wrapped = match reading.line_breaks {
+        Setting::Auto => LineBreaks::measure(lines.iter().copied()).are_inside_sentences(),
         Setting::Wrapped => true,
         Setting::Sentence | Setting::Paragraph => false,
     };
-    wrapped.then(|| Form::Wrapped(Box::new(Layout::new(lines, breaks))))
+    is_wrapped.then_some(Format::Wrapped)
 }
 
 /// Returns whether at least 95 % of enough lines have a property.
@@ -102,8 +101,10 @@ fn has_marks_alone(tokens: &[&str]) -> bool {
 }
 
 /// Returns the index of the column of the words in a file with one token per line and a blank line after each sentence.
-fn word_column(lines: &[&str], rows: &[&str]) -> Option<usize> {
-    let rows: Vec<&str> = rows.iter().copied().filter(|row| !row.starts_with("-DOCSTART-")).collect();
+pub(super) fn word_column(lines: &[&str]) -> Option<usize> {
+    let is_row =
+        |line: &&str| !line.trim().is_empty() && !is_comment(line) && !line.starts_with("-DOCSTART-");
+    let rows: Vec<&str> = lines.iter().copied().filter(is_row).collect();
     let first = *rows.first()?;
     let count = columns(first).len();
     let sentences = lines.iter().filter(|line| line.trim().is_empty()).count();
@@ -132,27 +133,4 @@ fn word_column(lines: &[&str], rows: &[&str]) -> Option<usize> {
 fn repeats_last(rows: &[&str]) -> bool {
     let values: std::collections::HashSet<&str> = rows.iter().filter_map(|row| columns(row).pop()).collect();
     5 * values.len() <= rows.len()
-}
-
-/// The form of a file of text, with the values that its first lines determine.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Form {
-    /// Sentences with `# text`, as in Universal Dependencies.
-    Conllu,
-    /// One token per line: the index of the column of the words.
-    Columns(usize),
-    /// Tokens in lines between tags of sentences and documents.
-    Vertical,
-    /// Lines with a separator such as `<|endoftext|>` between documents.
-    Delimited,
-    /// Cues with time codes.
-    Subtitles,
-    /// Mails, one or many.
-    Mail,
-    /// Records with fields such as `AB  -`.
-    Medline,
-    /// Verses of a Bible with their numbers.
-    Verses,
-    /// Lines that break inside sentences.
-    Wrapped(Box<Layout>),
 }

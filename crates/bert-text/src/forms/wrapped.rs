@@ -17,34 +17,6 @@ const MIN_HEADS: usize = 3;
 /// Maximum number of characters of a page header.
 const MAX_HEAD: usize = 80;
 
-/// The layout of a file as its first lines show it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Layout {
-    breaks: LineBreaks,
-    /// The first lines, whose words are known before the conversion begins.
-    words: Vec<String>,
-    page_heads: HashSet<String>,
-    blocks_are_documents: bool,
-}
-
-impl Layout {
-    pub(super) fn new(lines: &[&str], breaks: LineBreaks) -> Self {
-        let mut sizes: Vec<usize> = lines
-            .split(|line| line.trim().is_empty())
-            .map(|block| block.iter().filter(|line| !is_page_number(line)).count())
-            .filter(|&size| size > 1)
-            .collect();
-        sizes.sort_unstable();
-        let median = sizes.get(sizes.len() / 2).copied().unwrap_or_default();
-        Self {
-            words: lines.iter().map(|&line| line.to_owned()).collect(),
-            page_heads: page_heads(lines, &breaks),
-            breaks,
-            blocks_are_documents: sizes.len() > 1 && median >= LINES_OF_DOCUMENT,
-        }
-    }
-}
-
 /// Returns a line with zeros for its digits; page headers are compared in this form.
 fn shape(line: &str) -> String {
     let line = line.trim_matches(|c: char| c.is_whitespace() || c == '\u{c}');
@@ -113,13 +85,23 @@ pub(super) struct Paragraphs {
 }
 
 impl Paragraphs {
-    pub(super) fn new(layout: Layout) -> Self {
+    /// Returns the converter of a file that begins with these lines. Their words are known before the conversion
+    /// begins.
+    pub(super) fn new(lines: &[&str]) -> Self {
+        let mut sizes: Vec<usize> = lines
+            .split(|line| line.trim().is_empty())
+            .map(|block| block.iter().filter(|line| !is_page_number(line)).count())
+            .filter(|&size| size > 1)
+            .collect();
+        sizes.sort_unstable();
+        let median = sizes.get(sizes.len() / 2).copied().unwrap_or_default();
+        let breaks = LineBreaks::measure(lines.iter().copied());
         let mut words = Words::default();
-        layout.words.iter().for_each(|line| words.add(line));
+        lines.iter().for_each(|line| words.add(line));
         Self {
-            joiner: Joiner::new(layout.breaks, words),
-            page_heads: layout.page_heads,
-            blocks_are_documents: layout.blocks_are_documents,
+            page_heads: page_heads(lines, &breaks),
+            joiner: Joiner::new(breaks, words),
+            blocks_are_documents: sizes.len() > 1 && median >= LINES_OF_DOCUMENT,
             after_blank: false,
             after_page: false,
         }

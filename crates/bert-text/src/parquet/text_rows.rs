@@ -13,7 +13,7 @@ use arrow_schema::DataType;
 use parquet::arrow::ProjectionMask;
 use serde_json::Value;
 
-use crate::error::{Error, Result, no_parquet, wrong_column};
+use crate::error::{Error, Result, no_parquet, not_utf8, wrong_column};
 use crate::parquet::open::{Batches, ParquetFile};
 
 /// Number of rows decoded at a time.
@@ -97,13 +97,7 @@ impl TextRows {
         for &column in &self.selected {
             let batch = self.batch.as_ref().expect("read above");
             let array = batch.column_by_name(&self.names[column]).expect("projected");
-            let value = text(array, self.at);
-            values[column] = value.map_err(|_| {
-                Error::data(format!(
-                    "row {row} is not UTF-8: the column has binary data or text in another encoding"
-                ))
-                .at(path)
-            })?;
+            values[column] = text(array, self.at).map_err(|_| not_utf8(row).at(path))?;
         }
         self.at += 1;
         self.rows_read = row;

@@ -8,13 +8,14 @@ use std::path::Path;
 
 use serde::de::IgnoredAny;
 
+use crate::Format;
 use crate::bytes::utf16::{self, Order};
-use crate::forms::recognize::{Form, is_vertical, recognize};
+use crate::forms::recognize::{is_vertical, recognize};
 use crate::json::repaired;
 use crate::reading::Reading;
 
-/// Layout of the text of a file.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Layout of the content of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Layout {
     /// Lines of text.
     Lines,
@@ -24,21 +25,16 @@ pub(super) enum Layout {
     JsonValues,
     /// Values separated by this byte.
     Separated(u8),
-    /// Lines that are converted.
-    Form(Form),
-}
-
-/// A file of articles.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Articles {
-    /// XML dump of a wiki.
-    WikiDump,
-    /// Output of WikiExtractor with `<doc>` tags.
-    DocTags,
+    /// Lines that are converted from this format.
+    Form(Format),
+    /// Articles of a wiki, in a dump or in the output of WikiExtractor.
+    Articles(Format),
+    /// Parquet, which is opened separately.
+    Parquet,
 }
 
 /// Recognizes a dump or the output of WikiExtractor by the first bytes of its text.
-pub(super) fn articles(head: &[u8]) -> Option<Articles> {
+pub(super) fn articles(head: &[u8]) -> Option<Format> {
     let text: Cow<'_, str> = match Order::detect(head) {
         Some(order) => utf16::decode(head, order).into(),
         None => String::from_utf8_lossy(head),
@@ -47,7 +43,7 @@ pub(super) fn articles(head: &[u8]) -> Option<Articles> {
     if rest.starts_with("<doc id=\"") || rest.starts_with("<doc id='") {
         // Vertical text of corpus tools begins with the same tag.
         let lines: Vec<&str> = rest.lines().filter(|line| !line.trim().is_empty()).collect();
-        return (!is_vertical(&lines)).then_some(Articles::DocTags);
+        return (!is_vertical(&lines)).then_some(Format::DocTags);
     }
     // Declarations and comments precede the first element.
     loop {
@@ -59,7 +55,7 @@ pub(super) fn articles(head: &[u8]) -> Option<Articles> {
         rest = rest[rest.find(end)? + end.len()..].trim_start();
     }
     let after = rest.strip_prefix("<mediawiki")?;
-    after.starts_with([' ', '>', '\n', '\r', '\t']).then_some(Articles::WikiDump)
+    after.starts_with([' ', '>', '\n', '\r', '\t']).then_some(Format::WikiDump)
 }
 
 /// The beginning of the text of a file.
@@ -76,7 +72,7 @@ impl<'a> Head<'a> {
     }
 
     /// Iterates over the complete lines.
-    fn lines(&self) -> impl Iterator<Item = &'a str> {
+    pub(super) fn lines(&self) -> impl Iterator<Item = &'a str> {
         let end = if self.is_whole { self.text.len() } else { self.text.rfind('\n').map_or(0, |at| at + 1) };
         self.text[..end].lines()
     }
@@ -120,7 +116,7 @@ pub(super) fn layout(path: &Path, head: &Head<'_>, reading: Reading<'_>) -> Layo
     };
     // Annotation and verses have tabs too, so tables come after them, and lines that break after tables.
     match (recognize(&lines, reading), separated) {
-        (Some(form @ (Form::Conllu | Form::Columns(_) | Form::Vertical | Form::Verses)), _) => {
+        (Some(form @ (Format::Conllu | Format::Conll | Format::Vertical | Format::Verses)), _) => {
             Layout::Form(form)
         }
         (_, Some(separator)) => Layout::Separated(separator),

@@ -16,6 +16,8 @@ mod text_column;
 
 use std::path::{Path, PathBuf};
 
+use bert_storage::digest_file;
+
 pub use crate::json::json_text;
 pub use columns::{ColumnLookup, ColumnPlace, find_column, value_at};
 pub use lines::LineReader;
@@ -26,12 +28,12 @@ use separated::SeparatedRows;
 
 use crate::blocks::{RowBlocks, RowFile};
 use crate::bytes::decompress::HEAD;
-use crate::bytes::file_range::{FileRange, RangeDigests};
-use crate::dump::ArticleRows;
+use crate::bytes::file_range::{FileRange, RangeDigests, SharedRange};
+use crate::dump::articles;
 use crate::error::Result;
-use crate::format::OpenInput;
 use crate::line_check::LineCheck;
-use crate::reading::TEXT_COLUMN;
+use crate::open_input::OpenInput;
+use crate::reading::{TEXT_COLUMN, recorded_name};
 use crate::recognize::Layout;
 use crate::remarks::{Remark, Remarks};
 use crate::texts::TextRules;
@@ -45,7 +47,8 @@ use crate::{Block, BlockReader, Format, InputEntry, Reading, each_file};
 pub fn recognized(files: &[PathBuf], rules: TextRules<'_>) -> Result<Vec<Format>> {
     each_file(files, |path| {
         let input = OpenInput::open(path, rules.reading)?;
-        if let OpenInput::Text(source, Layout::Lines) = &input {
+        if input.layout == Layout::Lines {
+            let source = &input.source;
             LineCheck::check_head(&source.head, source.head.len() < HEAD, path, rules.bad_lines)?;
         }
         let format = input.format();
@@ -83,24 +86,22 @@ impl InputReader {
     /// Fails as [`InputReader::open`] does.
     pub fn open_with(path: &Path, file: usize, reading: Reading<'_>) -> Result<Self> {
         let text_column = reading.text_column;
-        let (source, layout) = match OpenInput::open(path, reading)? {
-            OpenInput::Parquet => return RowReader::open(path, file, text_column).map(Self::Parquet),
-            OpenInput::Articles(source, kind) => {
-                let mut open = RowFile::new(path, *source);
-                let rows = ArticleRows::new(&mut open.source, kind);
-                return Ok(Self::Rows(Box::new(RowBlocks::new(file, open, rows))));
-            }
-            OpenInput::Text(source, layout) => (*source, layout),
-        };
+        let OpenInput { source, layout } = OpenInput::open(path, reading)?;
         Ok(match layout {
+            Layout::Parquet => Self::Parquet(RowReader::open(path, file, text_column)?),
             Layout::Lines => Self::Lines(BlockReader::new(path, file, Format::Text, source)),
             Layout::JsonLines => Self::Lines(BlockReader::new(path, file, Format::Jsonl, source)),
             Layout::JsonValues => Self::Lines(BlockReader::from_values(path, file, source)),
-            Layout::Form(form) => Self::Lines(BlockReader::with_form(path, file, source, form)),
+            Layout::Form(format) => Self::Lines(BlockReader::with_form(path, file, source, format)),
+            Layout::Articles(format) => {
+                let mut open = RowFile::new(path, source);
+                let rows = articles(&mut open.source, format);
+                Self::Rows(Box::new(RowBlocks::new(file, open, rows)))
+            }
             Layout::Separated(by) => {
                 let mut open = RowFile::new(path, source);
                 let rows = SeparatedRows::open(&mut open, by, text_column)?;
-                Self::Rows(Box::new(RowBlocks::new(file, open, rows)))
+                Self::Rows(Box::new(RowBlocks::new(file, open, Box::new(rows))))
             }
         })
     }
@@ -116,7 +117,7 @@ impl InputReader {
     /// Returns the digests of a range; valid after the last block.
     pub fn range_digests(&self) -> Option<RangeDigests> {
         match self {
-            Self::Lines(reader) => reader.range_digests(),
+            Self::Lines(reader) => reader.range.as_ref().map(SharedRange::digests),
             _ => None,
         }
     }
@@ -133,30 +134,31 @@ impl InputReader {
         }
     }
 
-    /// Returns the manifest entry of the file; valid after the last block.
+    /// Returns the manifest entry of the file; valid after the last block. The entry of a range has no digest.
     ///
     /// # Errors
     /// Fails when a Parquet file cannot be read again for its digest.
     pub fn entry(&self) -> Result<InputEntry> {
-        match self {
-            Self::Lines(reader) => Ok(reader.entry()),
-            Self::Parquet(reader) => reader.entry(),
-            Self::Rows(reader) => Ok(reader.entry()),
-        }
+        let blake3 = match self {
+            Self::Lines(reader) if reader.range.is_some() => String::new(),
+            Self::Lines(reader) => reader.source.digest(),
+            Self::Parquet(reader) => digest_file(&reader.path)?,
+            Self::Rows(reader) => reader.file.source.digest(),
+        };
+        Ok(InputEntry { blake3, ..self.description() })
     }
 
-    /// Returns the manifest entry of the file without its size and digest; valid after the last block.
+    /// Returns the manifest entry of the file without its digest; valid after the last block.
     pub fn description(&self) -> InputEntry {
-        let (format, lines, dump) = match self {
-            Self::Lines(reader) => (reader.format(), 0, None),
-            Self::Parquet(_) => (Format::Parquet, 0, None),
+        let (path, format, lines, dump) = match self {
+            Self::Lines(reader) => (&reader.path, reader.format, reader.next_line - 1, None),
+            Self::Parquet(reader) => (&reader.path, Format::Parquet, reader.rows_read, None),
             Self::Rows(reader) => {
-                let dump = reader.rows.pages();
-                let lines = if reader.rows.format().has_columns() { 0 } else { reader.rows_read() };
-                (reader.rows.format(), lines, dump)
+                (&reader.file.path, reader.rows.format(), reader.file.rows_read, reader.rows.pages())
             }
         };
-        InputEntry { path: String::new(), bytes: 0, format, lines, dump, blake3: String::new() }
+        let path = recorded_name(path);
+        InputEntry { path, bytes: self.bytes_read(), format, lines, dump, blake3: String::new() }
     }
 
     /// Returns the number of bytes of the file that were read for the blocks so far; for Parquet, in proportion to the
@@ -165,7 +167,7 @@ impl InputReader {
         match self {
             Self::Lines(reader) => reader.bytes_read(),
             Self::Parquet(reader) => reader.bytes_read(),
-            Self::Rows(reader) => reader.bytes_read(),
+            Self::Rows(reader) => reader.file.source.bytes_read(),
         }
     }
 
@@ -174,17 +176,17 @@ impl InputReader {
         let mut remarks = Remarks::default();
         match self {
             Self::Lines(reader) => {
-                remarks.add_count(Remark::IgnoredBytes, path, reader.ignored());
+                remarks.add_count(Remark::IgnoredBytes, path, reader.source.ignored());
                 if let Some(counts) = reader.form_counts() {
-                    remarks.add_form(reader.format(), path, counts);
+                    remarks.add_form(reader.format, path, counts);
                 }
             }
             Self::Parquet(_) => {}
             Self::Rows(reader) => {
-                remarks.add_count(Remark::IgnoredBytes, path, reader.ignored());
+                remarks.add_count(Remark::IgnoredBytes, path, reader.file.source.ignored());
                 // A user who names a column knows that the file is a table.
                 let is_table = reader.rows.format().has_columns() && text_column == TEXT_COLUMN;
-                remarks.add_count(Remark::Table, path, if is_table { reader.rows_read() } else { 0 });
+                remarks.add_count(Remark::Table, path, if is_table { reader.file.rows_read } else { 0 });
             }
         }
         remarks

@@ -3,36 +3,33 @@
 use std::path::{Path, PathBuf};
 
 use arrow_array::Array;
-use bert_storage::{digest_file, open_file};
+use bert_storage::open_file;
 use parquet::arrow::ProjectionMask;
 use parquet::basic::Compression;
 use parquet::file::metadata::ColumnChunkMetaData;
 
 use super::text_column::TextColumn;
-use crate::blocks::reject_bomb;
+use crate::blocks::{ROWS, reject_bomb};
 use crate::error::{Error, Result, no_parquet};
 use crate::parquet::open::{Batches, ParquetFile};
-use crate::reading::recorded_name;
-use crate::{BLOCK, Block, Format, InputEntry};
+use crate::{BLOCK, Block, Format};
 
 /// Number of rows decoded at a time; an article has a few kilobytes.
-const ROWS: usize = 64;
-/// Maximum number of rows of a block, reached if rows are short or null.
-const ROWS_OF_BLOCK: usize = 1 << 16;
+const ROWS_AT_ONCE: u64 = 64;
 /// Maximum number of bytes that a decoded batch may produce: fewer rows are decoded at a time if pages are large,
 /// because a row may be as large as its page.
 const BYTES: u64 = 256 << 20;
 
 /// Reader of the text column of a Parquet file as blocks.
 pub struct RowReader {
-    path: PathBuf,
+    pub(super) path: PathBuf,
     file: usize,
     batches: Batches,
     /// `None` if the file has no rows and no column of text.
     column: Option<TextColumn>,
     bytes: u64,
     rows: u64,
-    rows_read: u64,
+    pub(super) rows_read: u64,
     text_bytes: u64,
     done: bool,
 }
@@ -83,7 +80,7 @@ impl RowReader {
             )
             .at(path));
         }
-        let at_once = (BYTES / largest_page.max(1)).clamp(1, ROWS as u64) as usize;
+        let at_once = (BYTES / largest_page.max(1)).clamp(1, ROWS_AT_ONCE) as usize;
         let builder = builder.with_projection(mask).with_batch_size(at_once);
         let batches = Batches::new(builder).map_err(unreadable)?;
         let path = path.to_owned();
@@ -103,7 +100,7 @@ impl RowReader {
         let mut bytes = Vec::new();
         let mut row_ends = Vec::new();
         let mut null_rows = Vec::new();
-        while bytes.len() < BLOCK && row_ends.len() < ROWS_OF_BLOCK {
+        while bytes.len() < BLOCK && row_ends.len() < ROWS {
             let Some(batch) = self.batches.next() else {
                 self.done = true;
                 self.check_rows()?;
@@ -118,9 +115,9 @@ impl RowReader {
             let (Some(root), Some(column)) = (batch.columns().first(), &self.column) else { continue };
             for at in 0..root.len() {
                 let start = bytes.len();
-                let text = column.append(root, at, &mut bytes);
-                let text = text.map_err(|problem| problem.in_row(rows + at as u64 + 1).at(path))?;
-                if !text {
+                let number = rows + at as u64 + 1;
+                let has_text = column.append(root, at, number, &mut bytes);
+                if !has_text.map_err(|problem| problem.at(path))? {
                     null_rows.push(row_ends.len());
                 }
                 self.text_bytes += (bytes.len() - start) as u64;
@@ -154,17 +151,6 @@ impl RowReader {
             .at(&self.path));
         }
         Ok(())
-    }
-
-    pub(super) fn entry(&self) -> Result<InputEntry> {
-        Ok(InputEntry {
-            path: recorded_name(&self.path),
-            bytes: self.bytes,
-            format: Format::Parquet,
-            lines: self.rows_read,
-            dump: None,
-            blake3: digest_file(&self.path)?,
-        })
     }
 
     pub(super) fn bytes_read(&self) -> u64 {

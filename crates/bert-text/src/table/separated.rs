@@ -15,9 +15,6 @@ use crate::json::listed;
 use crate::recognize::are_column_names;
 use crate::{Format, MAX_LINE_BYTES};
 
-/// Maximum number of rows per block.
-const ROWS: usize = 1 << 16;
-
 /// The text column of the rows of a CSV or TSV table.
 pub(super) struct SeparatedRows {
     format: Format,
@@ -133,9 +130,5 @@ impl RowSource for SeparatedRows {
 
     fn format(&self) -> Format {
         self.format
-    }
-
-    fn max_rows(&self) -> usize {
-        ROWS
     }
 }

@@ -6,7 +6,7 @@ use arrow_schema::{DataType, Field, Fields};
 use bert_storage::did_you_mean;
 
 use crate::MAX_LINE_BYTES;
-use crate::error::{Error, long_row, wrong_column};
+use crate::error::{Error, long_row, not_utf8, wrong_column};
 use crate::json::push_sentence;
 
 /// A column of text, or of lists of sentences.
@@ -14,24 +14,6 @@ pub(crate) struct TextColumn {
     /// Names of the structures and of the column, without the root.
     path: Vec<String>,
     has_lists: bool,
-}
-
-/// The problem with a row.
-pub(crate) enum UnreadableRow {
-    TooLong,
-    NotUtf8,
-}
-
-impl UnreadableRow {
-    /// Returns the error for this row, with its number.
-    pub(crate) fn in_row(self, row: u64) -> Error {
-        match self {
-            Self::TooLong => long_row(row, MAX_LINE_BYTES),
-            Self::NotUtf8 => Error::data(format!(
-                "row {row} is not UTF-8: the column has binary data or text in another encoding"
-            )),
-        }
-    }
 }
 
 impl TextColumn {
@@ -61,13 +43,15 @@ impl TextColumn {
         self.has_lists
     }
 
-    /// Appends the text of a row; sentences of a list become lines. Returns `false` for a null.
+    /// Appends the text of a row, which has this number in the file; sentences of a list become lines. Returns `false`
+    /// for a null.
     pub(crate) fn append(
         &self,
         root: &ArrayRef,
         row: usize,
+        number: u64,
         out: &mut Vec<u8>,
-    ) -> Result<bool, UnreadableRow> {
+    ) -> Result<bool, Error> {
         let mut column = root;
         for name in &self.path {
             if column.is_null(row) {
@@ -82,19 +66,19 @@ impl TextColumn {
             return Ok(false);
         }
         if !self.has_lists {
-            let Some(text) = bytes(column, row)? else { return Ok(false) };
+            let Some(text) = bytes(column, row, number)? else { return Ok(false) };
             out.extend_from_slice(text);
             return Ok(true);
         }
         let list = column.as_list::<i32>().value(row);
         let mut lines = String::new();
         for item in 0..list.len() {
-            if let Some(text) = bytes(&list, item)? {
+            if let Some(text) = bytes(&list, item, number)? {
                 push_sentence(&String::from_utf8_lossy(text), &mut lines);
             }
         }
         if lines.len() > MAX_LINE_BYTES {
-            return Err(UnreadableRow::TooLong);
+            return Err(long_row(number, MAX_LINE_BYTES));
         }
         out.extend_from_slice(lines.as_bytes());
         Ok(true)
@@ -149,8 +133,8 @@ fn is_text(kind: &DataType) -> bool {
     matches!(kind, DataType::Utf8 | DataType::Binary)
 }
 
-/// Returns the bytes of a row of a column of text, `None` for a null.
-fn bytes(column: &ArrayRef, row: usize) -> Result<Option<&[u8]>, UnreadableRow> {
+/// Returns the bytes of a row of a column of text, `None` for a null. Errors name the number of the row in the file.
+fn bytes(column: &ArrayRef, row: usize, number: u64) -> Result<Option<&[u8]>, Error> {
     let bytes = match column.data_type() {
         _ if column.is_null(row) => return Ok(None),
         DataType::Utf8 => column.as_string::<i32>().value(row).as_bytes(),
@@ -158,10 +142,10 @@ fn bytes(column: &ArrayRef, row: usize) -> Result<Option<&[u8]>, UnreadableRow> 
         _ => return Ok(None),
     };
     if bytes.len() > MAX_LINE_BYTES {
-        return Err(UnreadableRow::TooLong);
+        return Err(long_row(number, MAX_LINE_BYTES));
     }
     if *column.data_type() == DataType::Binary && str::from_utf8(bytes).is_err() {
-        return Err(UnreadableRow::NotUtf8);
+        return Err(not_utf8(number));
     }
     Ok(Some(bytes))
 }

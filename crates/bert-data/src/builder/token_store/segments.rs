@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::path::PathBuf;
 
 use bert_text::file_range::{FileRange, ranges_of};
-use bert_text::{document_end, each_file};
+use bert_text::{divisible_format, each_file};
 
 use crate::builder::prepare::PreparedBuild;
 use crate::config::RandomMode;
@@ -48,8 +48,8 @@ impl Segments {
         let paths: Vec<PathBuf> = large.iter().map(|&file| prepared.files[file].clone()).collect();
         let ranges = each_file(&paths, |path| {
             let bytes = bert_text::size(path)?;
-            match document_end(path, prepared.config.reading())? {
-                Some(document_end) => ranges_of(path, bytes, share, document_end),
+            match divisible_format(path, prepared.config.reading())? {
+                Some(format) => ranges_of(path, bytes, share, format),
                 None => Ok(Vec::new()),
             }
         })?;
