@@ -308,3 +308,31 @@ fn not_xml(page: u64, cause: quick_xml::Error) -> Error {
     let advice = "download it again and compare its checksum";
     Error::data(format!("after page {page} of the dump: not well-formed XML; {advice}")).because(cause)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    /// Returns the error for a dump that begins with this text, which is followed by a repeated byte.
+    fn error_of(start: &str, byte: u8, count: u64) -> String {
+        let rest = BufReader::new(io::repeat(byte).take(count));
+        let text = io::Cursor::new(start.to_owned().into_bytes()).chain(rest);
+        let mut file = RowFile::new(Path::new("wiki.xml"), Source::from_text(Box::new(text)));
+        let mut dump = Dump::new(&mut file.source);
+        dump.next_row(&file, &mut Vec::new()).map(drop).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn parts_of_a_dump_have_a_maximum_length() {
+        let long = MAX_LINE_BYTES as u64 + (1 << 20);
+        let expected =
+            "wiki.xml: the page after page 0 of the dump is longer than 67108864 bytes, which no article is";
+        for start in ["<mediawiki><!-- ", "<mediawiki><", "<mediawiki><page><text>", "<mediawiki a='"] {
+            assert_eq!(error_of(start, b'a', long), expected, "{start}");
+        }
+        let short = error_of("<mediawiki><!-- ", b'a', 1 << 20);
+        assert!(short.contains("not well-formed XML"), "{short}");
+    }
+}
