@@ -1,10 +1,11 @@
 //! Finds the text columns (or keys) in tables of new examples.
 
-use bert_tasks::{Columns, Error, Task, json_type};
-use bert_text::value_at;
+use bert_tasks::{Columns, Error, Task};
+use bert_text::{ColumnPlace, value_at};
 use serde_json::{Map, Value};
 
 use crate::glue_tsv::{check_column_count, table_column, text_columns};
+use crate::table::{text_at, wrong};
 
 /// Names of text columns that are tried for any model.
 const DEFAULT_COLUMNS: [[&str; 2]; 2] = [["text", "text_b"], ["question", "context"]];
@@ -24,10 +25,8 @@ pub struct TextColumns {
 pub(crate) struct ColumnPositions {
     /// Number of fields in every row.
     columns: usize,
-    texts: Vec<usize>,
-    id: Option<usize>,
-    /// Whether the first row has the names of the columns.
-    pub(crate) first_row_is_header: bool,
+    texts: Vec<ColumnPlace>,
+    id: Option<ColumnPlace>,
 }
 
 /// The values read from a row.
@@ -63,12 +62,7 @@ impl<'a> ColumnNames<'a> {
         let place = |name: &str| table_column(header, name);
         let texts = [Some(text_a), text_b].into_iter().flatten().map(place).collect::<Result<Vec<_>, _>>()?;
         let id = self.requested.id.as_deref().map(place).transpose()?;
-        Ok(ColumnPositions {
-            columns: header.len(),
-            first_row_is_header: texts.iter().chain(&id).all(|place| place.first_row_is_header),
-            texts: texts.iter().map(|place| place.index).collect(),
-            id: id.map(|place| place.index),
-        })
+        Ok(ColumnPositions { columns: header.len(), texts, id })
     }
 
     /// Returns the positions of the text columns in a tab-separated file if its first line is a header; `None` if each line
@@ -94,11 +88,7 @@ impl<'a> ColumnNames<'a> {
             }
             None => None,
         };
-        let take = |column: &str| match value_at(object, column) {
-            None | Some(Value::Null) => Ok(None),
-            Some(Value::String(text)) => Ok(Some(text.clone())),
-            Some(other) => Err(wrong(column, json_type(other), "a text")),
-        };
+        let take = |column: &str| Ok::<_, Error>(text_at(object, column)?.map(str::to_string));
         let own = match (&self.requested.texts[..], self.trained_columns()) {
             ([a, rest @ ..], _) => Some((a.as_str(), rest.first().map(String::as_str))),
             ([], Some(Columns { text_a, text_b, .. })) => Some((text_a, text_b)),
@@ -129,7 +119,7 @@ impl<'a> ColumnNames<'a> {
 
 impl ColumnPositions {
     /// Returns the columns to read, the first text first.
-    pub(crate) fn selected(&self) -> Vec<usize> {
+    pub(crate) fn selected(&self) -> Vec<ColumnPlace> {
         self.texts.iter().chain(&self.id).copied().collect()
     }
 
@@ -143,16 +133,14 @@ impl ColumnPositions {
         separator: &'static str,
     ) -> Result<RowTexts, Error> {
         check_column_count(fields.len(), self.columns, separator)?;
-        let text = |&at: &usize| fields[at].clone().ok_or_else(|| wrong("text", "missing", "a text"));
+        let text = |place: &ColumnPlace| {
+            fields[place.index].clone().ok_or_else(|| wrong("text", "missing", "a text"))
+        };
         let mut texts = self.texts.iter().map(text);
         Ok(RowTexts {
             text_a: texts.next().transpose()?.unwrap_or_default(),
             text_b: texts.next().transpose()?,
-            id: self.id.map(|at| fields[at].clone().map_or(Value::Null, Value::from)),
+            id: self.id.map(|place| fields[place.index].clone().map_or(Value::Null, Value::from)),
         })
     }
-}
-
-fn wrong(column: &str, found: &'static str, expected: &'static str) -> Error {
-    Error::data(format!("\"{column}\" is {found}, expected {expected}"))
 }

@@ -166,7 +166,7 @@ impl<'a> Rows<'a> {
             positions = found.map_err(|problem| problem.at_line(name, header.line))?;
         }
         if let Some(found) = &positions {
-            table.select(&found.selected(), found.first_row_is_header)?;
+            table.select(&found.selected())?;
         }
         Ok(Self { name, table, names, positions })
     }

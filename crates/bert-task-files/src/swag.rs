@@ -14,51 +14,36 @@ use crate::lines::{ExampleFile, LabelUse};
 
 const ENDINGS: [&str; 4] = ["ending0", "ending1", "ending2", "ending3"];
 
-/// Indices of the columns in a row, from 0.
-struct ColumnIndices {
-    columns: usize,
-    sent1: usize,
-    sent2: usize,
-    endings: Vec<usize>,
-    label: Option<usize>,
-}
-
-impl ColumnIndices {
-    fn find(header: &[String], has_labels: bool) -> Result<Self, Error> {
-        let endings = ENDINGS.iter().map(|name| column_index(header, name)).collect::<Result<Vec<_>, _>>()?;
-        let label = has_labels.then(|| column_index(header, "label")).transpose()?;
-        let sent1 = column_index(header, "sent1")?;
-        let sent2 = column_index(header, "sent2")?;
-        Ok(Self { columns: header.len(), sent1, sent2, endings, label })
-    }
-
-    fn example(&self, task: &Task, row: usize, fields: &[String]) -> Result<Example, Error> {
-        check_column_count(fields.len(), self.columns, "comma")?;
-        let label = self.label.map(|at| label_of(task, &fields[at]));
-        let choice = |&at: &usize| format!("{} {}", fields[self.sent2], fields[at]).trim().to_string();
-        Ok(Example {
-            index: row.to_string(),
-            text_a: fields[self.sent1].clone(),
-            text_b: None,
-            choices: self.endings.iter().map(choice).collect(),
-            label: label.transpose()?,
-        })
-    }
-}
-
 /// Returns the examples of a file, like [`crate::read_examples`].
 pub(crate) fn read_swag(task: &Task, path: &Path, labels: LabelUse) -> Result<ExampleFile<Example>, Error> {
     let mut table = open_table(path, TextFormat::Csv)?;
     let mut examples = Vec::new();
     let mut without_label = 0;
     if let Some(header) = table.header()? {
-        let positions = ColumnIndices::find(&header.names, labels.are_read());
-        let positions = positions.map_err(|problem| problem.at_line(path, header.line))?;
-        table.select(&[], true)?;
+        let at = |name: &&str| {
+            column_index(&header.names, name).map_err(|problem| problem.at_line(path, header.line))
+        };
+        let endings = ENDINGS.iter().map(at).collect::<Result<Vec<_>, _>>()?;
+        let label = labels.are_read().then(|| at(&"label")).transpose()?;
+        let sent1 = at(&"sent1")?;
+        let sent2 = at(&"sent2")?;
+        let example = |row: usize, fields: &[String]| {
+            check_column_count(fields.len(), header.names.len(), "comma")?;
+            let choice = |&at: &usize| format!("{} {}", fields[sent2], fields[at]).trim().to_string();
+            Ok(Example {
+                index: row.to_string(),
+                text_a: fields[sent1].clone(),
+                text_b: None,
+                choices: endings.iter().map(choice).collect(),
+                label: label.map(|at| label_of(task, &fields[at])).transpose()?,
+            })
+        };
+        // The first row has the names.
+        table.select(&[])?;
         while let Some(row) = table.next_row()? {
             let RowValues::Fields(fields) = row.values else { continue };
             let fields: Vec<String> = fields.into_iter().flatten().collect();
-            let example = labels.unless_left_out(positions.example(task, examples.len(), &fields));
+            let example = labels.unless_left_out(example(examples.len(), &fields));
             match example.map_err(|problem| problem.at_line(path, row.line))? {
                 Some(example) => examples.push(example),
                 None => without_label += 1,

@@ -11,6 +11,7 @@ mod rows;
 pub(crate) use hub_glue::{hub_files, read_hub_file};
 pub use in_memory::{TableExamples, TextRow, table_examples};
 pub use rows::{TableLabels, column_names};
+pub(crate) use rows::{text_at, wrong};
 
 use std::collections::BTreeSet;
 use std::path::Path;

@@ -6,7 +6,7 @@
 use std::path::Path;
 
 use bert_tasks::{Columns, Error, json_type, missing_label};
-use bert_text::{ColumnPlace, RowValues, TextFormat, value_at};
+use bert_text::{ColumnPlace, RowValues, TableReader, TextFormat, value_at};
 use serde_json::{Map, Value};
 
 use crate::glue_tsv::{ColumnIndices, check_column_count, table_column};
@@ -72,14 +72,7 @@ impl RowRules<'_> {
 /// # Errors
 /// Fails when the file name does not have the extension of a table, or when the beginning of the file cannot be read.
 pub fn column_names(path: &Path) -> Result<Vec<String>, Error> {
-    let format = TextFormat::from_path(path);
-    if format == TextFormat::Text {
-        return Err(Error::usage(
-            "the name of a table must end in .csv, .tsv, .jsonl, .ndjson, .json or .parquet",
-        )
-        .at(path));
-    }
-    let mut reader = open_table(path, format)?;
+    let mut reader = open(path)?;
     if let Some(header) = reader.header()? {
         return Ok(header.names);
     }
@@ -89,23 +82,27 @@ pub fn column_names(path: &Path) -> Result<Vec<String>, Error> {
     })
 }
 
-/// Reads all rows of a file.
-pub(super) fn read_rows(path: &Path, rules: RowRules<'_>) -> Result<ExampleFile<Row>, Error> {
-    let format = TextFormat::from_path(path);
-    if format == TextFormat::Text {
-        return Err(Error::usage(
+/// Opens a table.
+fn open(path: &Path) -> Result<TableReader, Error> {
+    match TextFormat::from_path(path) {
+        TextFormat::Text => Err(Error::usage(
             "the name of a table must end in .csv, .tsv, .jsonl, .ndjson, .json or .parquet",
         )
-        .at(path));
+        .at(path)),
+        format => open_table(path, format),
     }
-    let mut reader = open_table(path, format)?;
+}
+
+/// Reads all rows of a file.
+pub(super) fn read_rows(path: &Path, rules: RowRules<'_>) -> Result<ExampleFile<Row>, Error> {
+    let mut reader = open(path)?;
     let rows = ExampleFile { examples: Vec::new(), without_label: 0, misplaced: 0 };
     let mut table = Table { rules, separator: reader.separator(), positions: None, rows };
     if let Some(header) = reader.header()? {
-        let found =
-            table.find_columns(&header.names).map_err(|problem| problem.at_line(path, header.line))?;
-        reader.select(&found.selected, found.first_row_is_header)?;
-        table.positions = Some(found.indices);
+        let found = table.find_columns(&header.names);
+        let (positions, places) = found.map_err(|problem| problem.at_line(path, header.line))?;
+        reader.select(&places)?;
+        table.positions = Some(positions);
     }
     while let Some(row) = reader.next_row()? {
         let added = match &row.values {
@@ -126,33 +123,22 @@ struct Table<'a> {
     rows: ExampleFile<Row>,
 }
 
-/// The columns found in the first row.
-struct FoundColumns {
-    indices: ColumnIndices,
-    selected: Vec<usize>,
-    first_row_is_header: bool,
-}
-
 impl Table<'_> {
-    /// Finds the columns in the first row.
-    fn find_columns(&self, header: &[String]) -> Result<FoundColumns, Error> {
+    /// Finds the columns in the first row. Returns their indices, and all their places.
+    fn find_columns(&self, header: &[String]) -> Result<(ColumnIndices, Vec<ColumnPlace>), Error> {
         let Columns { text_a, text_b, label } = self.rules.columns;
         let label = table_column(header, label);
         let text_a = table_column(header, text_a)?;
         let text_b = text_b.map(|name| table_column(header, name)).transpose()?;
         let label = if self.rules.label_use.are_read() { Some(label?) } else { label.ok() };
-        let places: Vec<ColumnPlace> = [Some(text_a), text_b, label].into_iter().flatten().collect();
-        Ok(FoundColumns {
-            indices: ColumnIndices {
-                columns: header.len(),
-                index: None,
-                text_a: text_a.index,
-                text_b: text_b.map(|place| place.index),
-                label: label.map(|place| place.index),
-            },
-            selected: places.iter().map(|place| place.index).collect(),
-            first_row_is_header: places.iter().all(|place| place.first_row_is_header),
-        })
+        let indices = ColumnIndices {
+            columns: header.len(),
+            index: None,
+            text_a: text_a.index,
+            text_b: text_b.map(|place| place.index),
+            label: label.map(|place| place.index),
+        };
+        Ok((indices, [Some(text_a), text_b, label].into_iter().flatten().collect()))
     }
 
     /// Adds a row of separated values or of Parquet.
@@ -168,11 +154,7 @@ impl Table<'_> {
     /// Adds a JSON object.
     fn object(&mut self, line: u64, object: &Map<String, Value>) -> Result<(), Error> {
         let Columns { text_a, text_b, label } = self.rules.columns;
-        let text = |name: &str| match value_at(object, name) {
-            None | Some(Value::Null) => Ok(None),
-            Some(Value::String(text)) => Ok(Some(text.as_str())),
-            Some(other) => Err(wrong(name, json_type(other), "a text")),
-        };
+        let text = |name: &str| text_at(object, name);
         let label = match value_at(object, label) {
             None | Some(Value::Null) => None,
             Some(Value::String(label)) => Some(label.clone()),
@@ -228,7 +210,17 @@ fn filled<'a>(value: Option<&'a str>, column: &str, expected: &'static str) -> R
     }
 }
 
-fn wrong(column: &str, found: &'static str, expected: &'static str) -> Error {
+/// Returns the text of a key of a JSON object, `None` if the key is missing or null.
+pub(crate) fn text_at<'v>(object: &'v Map<String, Value>, key: &str) -> Result<Option<&'v str>, Error> {
+    match value_at(object, key) {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::String(text)) => Ok(Some(text)),
+        Some(other) => Err(wrong(key, json_type(other), "a text")),
+    }
+}
+
+/// Returns the error for a value that is missing or of another kind.
+pub(crate) fn wrong(column: &str, found: &'static str, expected: &'static str) -> Error {
     Error::data(format!("\"{column}\" is {found}, expected {expected}"))
 }
 

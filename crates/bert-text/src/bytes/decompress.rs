@@ -78,7 +78,7 @@ impl Source {
         let mut raw = Raw::new(Tee { file, stats: stats.clone() });
         let raw_head = raw.peek(HEAD).map_err(Error::io("read", path))?.to_vec();
         let compression = compression_of(&raw_head);
-        let failed = |source| damaged(path, compression, &raw_head)(source);
+        let failed = |source| damaged(path, compression, &raw_head, source);
         let mut text = decompressed(raw, compression, &stats).map_err(failed)?;
         let mut head = Vec::new();
         text.by_ref().take(HEAD as u64).read_to_end(&mut head).map_err(failed)?;
@@ -114,7 +114,7 @@ impl Source {
 
     /// Returns the error for a file that cannot be read or decompressed.
     pub(crate) fn damaged(&self, path: &Path, source: io::Error) -> Error {
-        damaged(path, self.compression, &self.raw_head)(source)
+        damaged(path, self.compression, &self.raw_head, source)
     }
 }
 
@@ -193,8 +193,22 @@ fn decompressed(
     let several = liblzma::stream::CONCATENATED;
     Ok(match compression {
         None => Box::new(raw),
-        Some("gzip") => buffered(Members::new(GzDecoder::new(raw), stats.clone())),
-        Some("bzip2") => buffered(Members::new(BzDecoder::new(raw), stats.clone())),
+        Some("gzip") => buffered(Members {
+            member: Some(GzDecoder::new(raw)),
+            begin: GzDecoder::new,
+            end: GzDecoder::into_inner,
+            first_bytes: &[0x1f, 0x8b],
+            padding: Some(0),
+            stats: stats.clone(),
+        }),
+        Some("bzip2") => buffered(Members {
+            member: Some(BzDecoder::new(raw)),
+            begin: BzDecoder::new,
+            end: BzDecoder::into_inner,
+            first_bytes: b"BZh",
+            padding: None,
+            stats: stats.clone(),
+        }),
         Some("zstd") => {
             let mut decoder = zstd::stream::read::Decoder::with_buffer(raw)?;
             decoder.window_log_max(WINDOW_LOG)?;
@@ -220,70 +234,32 @@ impl Read for OneStream {
     }
 }
 
-/// A decoder of one member of a file, which returns the bytes after the member.
-trait Member: Read + Sized {
-    fn into_raw(self) -> Raw;
-    fn from_raw(raw: Raw) -> Self;
-    /// Returns whether these bytes are the beginning of a member.
-    fn begins(head: &[u8]) -> bool;
-    /// The padding byte that may follow the last member.
-    const PADDING: Option<u8>;
-}
-
-impl Member for GzDecoder<Raw> {
-    const PADDING: Option<u8> = Some(0);
-
-    fn into_raw(self) -> Raw {
-        self.into_inner()
-    }
-
-    fn from_raw(raw: Raw) -> Self {
-        Self::new(raw)
-    }
-
-    fn begins(head: &[u8]) -> bool {
-        head.starts_with(&[0x1f, 0x8b])
-    }
-}
-
-impl Member for BzDecoder<Raw> {
-    const PADDING: Option<u8> = None;
-
-    fn into_raw(self) -> Raw {
-        self.into_inner()
-    }
-
-    fn from_raw(raw: Raw) -> Self {
-        Self::new(raw)
-    }
-
-    fn begins(head: &[u8]) -> bool {
-        head.starts_with(b"BZh")
-    }
-}
-
 /// All members of a file, one after another. Other bytes after a member are skipped and counted.
 struct Members<M> {
+    /// The decoder of the present member.
     member: Option<M>,
+    begin: fn(Raw) -> M,
+    /// Returns the bytes after a member.
+    end: fn(M) -> Raw,
+    /// The bytes with which a member begins.
+    first_bytes: &'static [u8],
+    /// The padding byte that may follow the last member.
+    padding: Option<u8>,
     stats: Arc<Mutex<ReadStats>>,
 }
 
-impl<M: Member> Members<M> {
-    fn new(member: M, stats: Arc<Mutex<ReadStats>>) -> Self {
-        Self { member: Some(member), stats }
-    }
-
+impl<M> Members<M> {
     /// Starts the next member, if there is one.
     fn advance(&mut self, mut raw: Raw) -> io::Result<()> {
-        while let Some(padding) = M::PADDING {
+        while let Some(padding) = self.padding {
             let zeros = raw.fill_buf()?.iter().take_while(|&&byte| byte == padding).count();
             if zeros == 0 {
                 break;
             }
             raw.consume(zeros);
         }
-        if M::begins(raw.peek(3)?) {
-            self.member = Some(M::from_raw(raw));
+        if raw.peek(3)?.starts_with(self.first_bytes) {
+            self.member = Some((self.begin)(raw));
         } else {
             // These bytes are still read, because the digest covers the whole file.
             let rest = io::copy(&mut raw, &mut io::sink())?;
@@ -293,7 +269,7 @@ impl<M: Member> Members<M> {
     }
 }
 
-impl<M: Member> Read for Members<M> {
+impl<M: Read> Read for Members<M> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         while let Some(member) = self.member.as_mut().filter(|_| !into.is_empty()) {
             match member.read(into)? {
@@ -301,7 +277,7 @@ impl<M: Member> Read for Members<M> {
                 length => return Ok(length),
             }
             if let Some(member) = self.member.take() {
-                self.advance(member.into_raw())?;
+                self.advance((self.end)(member))?;
             }
         }
         Ok(0)
@@ -309,24 +285,17 @@ impl<M: Member> Read for Members<M> {
 }
 
 /// Returns the error for a file that cannot be read or decompressed; `head` contains its first bytes.
-fn damaged(
-    path: &Path,
-    compression: Option<&'static str>,
-    head: &[u8],
-) -> impl FnOnce(io::Error) -> Error + use<> {
-    let path = path.to_owned();
-    let window = compression.and_then(|format| window_of(format, head));
-    move |source| {
-        match compression {
-        Some(format) if !is_transient(&source) => match source.to_string() {
-            text if is_of_memory(&text) => {
-                large_window(format, window).at(&path)
-            }
-            text if text.contains("ictionary mismatch") => Error::data("this zstd data was compressed with a dictionary: decompress it first (zstd -d -D DICTIONARY)").at(&path),
-            _ => Error::data(format!("damaged {format} data")).because(source).at(&path),
-        },
-        _ => Error::io("read", &path)(source),
-    }
+fn damaged(path: &Path, compression: Option<&'static str>, head: &[u8], source: io::Error) -> Error {
+    let Some(format) = compression.filter(|_| !is_transient(&source)) else {
+        return Error::io("read", path)(source);
+    };
+    match source.to_string() {
+        text if is_of_memory(&text) => large_window(format, window_of(format, head)).at(path),
+        text if text.contains("ictionary mismatch") => Error::data(
+            "this zstd data was compressed with a dictionary: decompress it first (zstd -d -D DICTIONARY)",
+        )
+        .at(path),
+        _ => Error::data(format!("damaged {format} data")).because(source).at(path),
     }
 }
 

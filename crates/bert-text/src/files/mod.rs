@@ -15,7 +15,7 @@ use glob::{MatchOptions, Pattern};
 use crate::each_file;
 use crate::error::{Error, Result, no_input};
 use crate::files::walk::{
-    Kind, Walk, begins_alike, is_iceberg_metadata, is_pattern, is_skipped, kind, real_path,
+    Walk, begins_alike, is_folder, is_iceberg_metadata, is_pattern, is_skipped, real_path,
     reject_files_of_tables, table,
 };
 use crate::reading::TEXT_COLUMN;
@@ -71,33 +71,24 @@ fn find(inputs: &[PathBuf]) -> Result<Vec<Walk>> {
     split_lists(inputs).into_iter().map(find_one).collect()
 }
 
-/// The files of the inputs.
-#[derive(Debug, Default)]
-struct InputFiles {
-    to_read: Vec<PathBuf>,
-    skipped_tables: Vec<PathBuf>,
-}
-
-impl InputFiles {
-    /// Finds the files. With the default `text_column`, skips the CSV and TSV files of a folder that do not have this
-    /// column, unless all files of the folder are such tables.
-    fn find(inputs: &[PathBuf], text_column: &str) -> Result<Self> {
-        let mut all = Self::default();
-        for walk in find(inputs)? {
-            let may_skip = walk.is_folder && text_column == TEXT_COLUMN;
-            let is_table = if may_skip && walk.found.iter().any(|file| has_table_name(file)) {
-                each_file(&walk.found, is_table_without_text)?
-            } else {
-                vec![false; walk.found.len()]
-            };
-            let has_others = is_table.contains(&false);
-            for (file, is_table) in walk.found.into_iter().zip(is_table) {
-                let files = if is_table && has_others { &mut all.skipped_tables } else { &mut all.to_read };
-                files.push(file);
-            }
+/// Finds the files to read, and the tables that are skipped. With the default `text_column`, these are the CSV and TSV
+/// files of a folder that do not have this column, unless all files of the folder are such tables.
+fn find_texts(inputs: &[PathBuf], text_column: &str) -> Result<[Vec<PathBuf>; 2]> {
+    let [mut to_read, mut skipped_tables] = [Vec::new(), Vec::new()];
+    for walk in find(inputs)? {
+        let may_skip = walk.is_folder && text_column == TEXT_COLUMN;
+        let is_table = if may_skip && walk.found.iter().any(|file| has_table_name(file)) {
+            each_file(&walk.found, is_table_without_text)?
+        } else {
+            vec![false; walk.found.len()]
+        };
+        let has_others = is_table.contains(&false);
+        for (file, is_table) in walk.found.into_iter().zip(is_table) {
+            let files = if is_table && has_others { &mut skipped_tables } else { &mut to_read };
+            files.push(file);
         }
-        Ok(all)
     }
+    Ok([to_read, skipped_tables])
 }
 
 /// Returns whether a file has the name of a CSV or TSV table and no column [`TEXT_COLUMN`].
@@ -114,7 +105,7 @@ fn is_table_without_text(path: &Path) -> Result<bool> {
 
 /// Finds the files to read: as [`expand`], but without the tables that [`skipped_tables_warning`] names.
 pub fn files_to_read(inputs: &[PathBuf], text_column: &str) -> Result<Vec<PathBuf>> {
-    Ok(InputFiles::find(inputs, text_column)?.to_read)
+    find_texts(inputs, text_column).map(|[to_read, _]| to_read)
 }
 
 /// Returns a warning about skipped tables: files in an input folder that have the name of a CSV or TSV table but not
@@ -125,7 +116,7 @@ pub fn files_to_read(inputs: &[PathBuf], text_column: &str) -> Result<Vec<PathBu
 /// # Errors
 /// Fails as [`expand`] does, and when a table cannot be opened.
 pub fn skipped_tables_warning(inputs: &[PathBuf], text_column: &str) -> Result<Option<String>> {
-    let tables = InputFiles::find(inputs, text_column)?.skipped_tables;
+    let [_, tables] = find_texts(inputs, text_column)?;
     Ok(tables.first().map(|first| {
         format!(
             "{} CSV or TSV file(s) in input folders are skipped, {} first: they have no column {TEXT_COLUMN:?}; name the \
@@ -284,8 +275,8 @@ fn expand_one(input: &Path, walk: &mut Walk) -> Result<()> {
         return expand_url(input, walk);
     }
     let input = &*on_disk(input);
-    match (kind(input), input.to_str()) {
-        (Ok(Kind::Folder), _) => {
+    match (is_folder(input), input.to_str()) {
+        (Ok(true), _) => {
             reject_files_of_tables(&[input.join("any")])?;
             walk.is_folder = true;
             walk.collect(input)?;
@@ -297,7 +288,7 @@ fn expand_one(input: &Path, walk: &mut Walk) -> Result<()> {
             }
             Ok(())
         }
-        (Ok(Kind::File), _) => {
+        (Ok(false), _) => {
             walk.found.push(input.to_owned());
             reject_files_of_tables(&walk.found)
         }

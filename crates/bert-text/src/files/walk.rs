@@ -45,10 +45,10 @@ impl Walk {
                 walk.leave_out(name, path);
                 return Ok(());
             }
-            match kind(&path)? {
-                Kind::Folder => walk.collect(&path)?,
-                Kind::File => walk.found.push(path),
+            if is_folder(&path)? {
+                return walk.collect(&path);
             }
+            walk.found.push(path);
             Ok(())
         })
     }
@@ -92,22 +92,15 @@ impl Walk {
     }
 }
 
-/// Kind of a readable path.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
-    File,
-    Folder,
-}
-
-/// Returns whether a path is a file or a folder; links are followed.
+/// Returns whether a path is a folder and not a file; links are followed.
 ///
 /// # Errors
 /// Fails when the path does not exist, when a link points to nothing or to itself, when the path is neither a regular
 /// file nor a folder, or when the system cannot tell.
-pub(super) fn kind(path: &Path) -> Result<Kind> {
+pub(super) fn is_folder(path: &Path) -> Result<bool> {
     match fs::metadata(path) {
-        Ok(metadata) if metadata.is_dir() => Ok(Kind::Folder),
-        Ok(metadata) if metadata.is_file() => Ok(Kind::File),
+        Ok(metadata) if metadata.is_dir() => Ok(true),
+        Ok(metadata) if metadata.is_file() => Ok(false),
         Ok(_) => Err(Error::usage("this input is neither a regular file nor a folder").at(path)),
         // A link to itself counts as dangling.
         Err(_) if fs::symlink_metadata(path).is_ok_and(|link| link.is_symlink()) => {
@@ -299,9 +292,9 @@ fn matching(folder: &Path, parts: &[Part], walk: &mut Walk) -> Result<()> {
 
 /// Adds a path that matches so far: collects a file, or continues in a folder.
 fn take(path: PathBuf, rest: &[Part], walk: &mut Walk) -> Result<()> {
-    match (rest.is_empty(), kind(&path)?) {
-        (true, Kind::File) => walk.found.push(path),
-        (false, Kind::Folder) => matching(&path, rest, walk)?,
+    match (rest.is_empty(), is_folder(&path)?) {
+        (true, false) => walk.found.push(path),
+        (false, true) => matching(&path, rest, walk)?,
         _ => {}
     }
     Ok(())

@@ -60,59 +60,39 @@ pub(super) struct FieldParser {
     before: u8,
 }
 
-/// The parser of a table, and the bytes before its first row.
-pub(super) struct TableStart {
-    pub(super) parser: FieldParser,
-    /// Number of bytes of a byte-order mark and of comments.
-    pub(super) skipped: usize,
+/// Returns the numbers of lines and bytes of the comments before a table: lines that begin with `#` and have no
+/// separator. A tab-separated file of one text per line has none.
+fn leading_comments(head: &[u8], separator: u8) -> (u64, usize) {
+    let (mut lines, mut bytes) = (0, 0);
+    for line in head.split_inclusive(|&byte| byte == b'\n') {
+        let has_separator = line.contains(&separator);
+        if has_separator || !line.starts_with(b"#") || !line.ends_with(b"\n") {
+            return if has_separator || separator != b'\t' { (lines, bytes) } else { (0, 0) };
+        }
+        lines += 1;
+        bytes += line.len();
+    }
+    (lines, bytes)
 }
 
-impl TableStart {
-    /// Detects the comments, line ends and quoting of a table from its first bytes.
-    pub(super) fn detect(head: &[u8], separator: u8) -> Self {
+impl FieldParser {
+    /// Detects the comments, line ends and quoting of a table from its first bytes. Returns its parser, and the number
+    /// of bytes of a byte-order mark and of comments.
+    pub(super) fn detect(head: &[u8], separator: u8) -> (Self, usize) {
         let text = head.strip_prefix(b"\xef\xbb\xbf").unwrap_or(head);
-        let comments = leading_comments(text, separator);
-        let text = &text[comments.bytes..];
-        let line = 1 + comments.lines;
+        let (comments, skipped) = leading_comments(text, separator);
+        let text = &text[skipped..];
+        let line = 1 + comments;
         let returns_end_rows = !head.contains(&b'\n');
-        let parser =
-            |quoting| FieldParser { separator, quoting, line, returns_end_rows, ..FieldParser::default() };
+        let parser = |quoting| Self { separator, quoting, line, returns_end_rows, ..Self::default() };
         let mut trial = parser(Quoting::Doubled);
         let mut rest = text;
         while let Some(length) = trial.take(rest) {
             rest = &rest[length..];
         }
-        let parser = parser(trial.table_quoting(text));
-        Self { parser, skipped: head.len() - text.len() }
+        (parser(trial.table_quoting(text)), head.len() - text.len())
     }
-}
 
-/// Lines at the beginning of a table that are comments.
-struct Comments {
-    lines: u64,
-    bytes: usize,
-}
-
-/// Finds the comments before a table: lines that begin with `#` and have no separator. A tab-separated file of one text
-/// per line has none.
-fn leading_comments(head: &[u8], separator: u8) -> Comments {
-    let mut comments = Comments { lines: 0, bytes: 0 };
-    for line in head.split_inclusive(|&byte| byte == b'\n') {
-        let has_separator = line.contains(&separator);
-        if has_separator || !line.starts_with(b"#") || !line.ends_with(b"\n") {
-            return if has_separator || separator != b'\t' {
-                comments
-            } else {
-                Comments { lines: 0, bytes: 0 }
-            };
-        }
-        comments.lines += 1;
-        comments.bytes += line.len();
-    }
-    comments
-}
-
-impl FieldParser {
     /// Returns the quoting of the table whose head this parser has read. In CSV, fields may always be quoted. In TSV,
     /// fields may be quoted if the head begins with a quote or has quoted fields of several lines, as pandas and
     /// Python's `csv` write them, and if every quote in the head is explained.
@@ -263,7 +243,7 @@ mod tests {
     /// Parses a table in pieces of any size.
     fn parse(text: &str, separator: u8) -> (Vec<(u64, Vec<String>)>, FieldParser) {
         let read = |size| {
-            let TableStart { mut parser, skipped } = TableStart::detect(text.as_bytes(), separator);
+            let (mut parser, skipped) = FieldParser::detect(text.as_bytes(), separator);
             let mut rows = Vec::new();
             for mut bytes in text.as_bytes()[skipped..].chunks(size) {
                 while let Some(length) = parser.take(bytes) {

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
 
-use super::columns::column_names;
-use super::fields::{FieldParser, TableStart};
+use super::columns::{ColumnPlace, column_names};
+use super::fields::FieldParser;
 use super::lines::{LineReader, MAX_LINE_BYTES};
 use crate::bytes::decompress::HEAD;
 use crate::error::{Error, Result};
@@ -110,7 +110,7 @@ impl TableReader {
             Rows::Json(LineReader::new(text, path))
         } else {
             let separator = if format == TextFormat::Tsv { b'\t' } else { separator_of_csv(&start) };
-            let TableStart { parser, skipped } = TableStart::detect(&head, separator);
+            let (parser, skipped) = FieldParser::detect(&head, separator);
             let text: Text = Box::new(Cursor::new(head.split_off(skipped)).chain(text));
             let text = LineReader::new(text, path).after_lines(parser.line - 1);
             Rows::Separated { parser, text, line: Vec::new() }
@@ -145,18 +145,18 @@ impl TableReader {
         }))
     }
 
-    /// Selects the columns to read from a Parquet file. `first_row_is_header` tells whether the first row of separated
-    /// values is a header, which is not read again.
+    /// Selects the columns to read from a Parquet file. The first row of separated values is not read again if all
+    /// columns were found by their names in it.
     ///
     /// # Errors
     /// Fails when a Parquet file cannot be read, or when one of its columns has values other than text, numbers and
     /// truth values.
-    pub fn select(&mut self, columns: &[usize], first_row_is_header: bool) -> Result<()> {
-        if first_row_is_header {
+    pub fn select(&mut self, columns: &[ColumnPlace]) -> Result<()> {
+        if columns.iter().all(|place| place.first_row_is_header) {
             self.first = None;
         }
         match &mut self.rows {
-            Rows::Parquet(rows) => rows.select(columns),
+            Rows::Parquet(rows) => rows.select(&columns.iter().map(|place| place.index).collect::<Vec<_>>()),
             _ => Ok(()),
         }
     }

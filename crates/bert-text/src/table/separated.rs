@@ -8,7 +8,7 @@ use std::io::{self, BufRead, Read};
 use bert_storage::did_you_mean;
 
 use super::columns::{ColumnLookup, column_names, find_column};
-use super::fields::{FieldParser, TableStart};
+use super::fields::FieldParser;
 use crate::blocks::{NextRow, RowFile, RowSource};
 use crate::error::{Error, Result, long_row, wrong_column};
 use crate::json::listed;
@@ -34,7 +34,7 @@ impl SeparatedRows {
     /// # Errors
     /// Fails when the file cannot be read, when the first row is faulty, or when the column is missing or occurs twice.
     pub(super) fn open(file: &mut RowFile, separator: u8, column: &str) -> Result<Self> {
-        let TableStart { parser, skipped } = TableStart::detect(&file.source.head, separator);
+        let (parser, skipped) = FieldParser::detect(&file.source.head, separator);
         let mut text = file.source.take_text();
         let read = io::copy(&mut text.by_ref().take(skipped as u64), &mut io::sink());
         read.map_err(|error| file.damaged(error))?;
