@@ -1,17 +1,15 @@
 //! Reads the output of WikiExtractor: `<doc id="..." url="..." title="...">`, the title, the text, `</doc>`.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, Read};
 
 use crate::blocks::{NextRow, RowFile, RowSource};
 use crate::bytes::decompress::Source;
-use crate::bytes::limited::{Limited, Limits, TooLong};
 use crate::error::{Error, Result, long_row};
 use crate::{Format, MAX_LINE_BYTES};
 
 /// Reader of the documents.
 pub(super) struct DocTags {
-    lines: BufReader<Limited>,
-    limits: Limits,
+    text: Box<dyn BufRead + Send>,
     line: Vec<u8>,
     /// Number of lines so far.
     number: u64,
@@ -20,9 +18,7 @@ pub(super) struct DocTags {
 
 impl DocTags {
     pub(super) fn new(source: &mut Source) -> Self {
-        let limits = Limits::new(MAX_LINE_BYTES);
-        let lines = BufReader::new(Limited::new(source.take_text(), limits.clone()));
-        Self { lines, limits, line: Vec::new(), number: 0, documents: 0 }
+        Self { text: source.take_text(), line: Vec::new(), number: 0, documents: 0 }
     }
 
     fn too_long(&self, file: &RowFile) -> Error {
@@ -32,13 +28,11 @@ impl DocTags {
     /// Reads the next line; returns whether there was one.
     fn read_line(&mut self, file: &RowFile) -> Result<bool> {
         self.line.clear();
-        match self.lines.read_until(b'\n', &mut self.line) {
-            Ok(0) => return Ok(false),
-            Ok(_) => {}
-            Err(error) if error.get_ref().is_some_and(|error| error.is::<TooLong>()) => {
-                return Err(self.too_long(file));
-            }
-            Err(error) => return Err(file.damaged(error)),
+        let length = self.text.by_ref().take(MAX_LINE_BYTES as u64 + 1).read_until(b'\n', &mut self.line);
+        match length.map_err(|error| file.damaged(error))? {
+            0 => return Ok(false),
+            length if length > MAX_LINE_BYTES => return Err(self.too_long(file)),
+            _ => {}
         }
         if self.number == 0 && self.line.starts_with(b"\xef\xbb\xbf") {
             self.line.drain(..3);
@@ -51,7 +45,6 @@ impl DocTags {
 impl RowSource for DocTags {
     /// Appends the text of the next document.
     fn next_row(&mut self, file: &RowFile, into: &mut Vec<u8>) -> Result<NextRow> {
-        self.limits.begin_row();
         let title = loop {
             if !self.read_line(file)? {
                 return Ok(NextRow::End);

@@ -1,7 +1,7 @@
 //! Reads the pages of a dump: the XML that MediaWiki exports (schema export-0.3 to 0.11).
 
 use std::collections::HashSet;
-use std::io::{self, BufReader, Read};
+use std::io::{self, BufReader, Read, Take};
 use std::sync::Arc;
 
 use quick_xml::Reader;
@@ -11,7 +11,6 @@ use bert_storage::catch_panic;
 
 use crate::blocks::{NextRow, RowFile, RowSource};
 use crate::bytes::decompress::Source;
-use crate::bytes::limited::{Limited, Limits, TooLong};
 use crate::bytes::utf16::{Order, Utf16};
 use crate::error::{Error, Result};
 use crate::wikitext::Wiki;
@@ -21,6 +20,10 @@ use crate::{DumpPages, Format, MAX_LINE_BYTES};
 const MAX_NAME: usize = 4096;
 /// Maximum number of names of namespaces.
 const MAX_NAMESPACES: usize = 1000;
+/// Number of bytes that the buffer of the parser reads ahead.
+const AHEAD: usize = 1 << 16;
+/// Maximum number of bytes that the parser reads for one part of a dump, such as a tag, a comment or a text.
+const LIMIT: u64 = (MAX_LINE_BYTES + AHEAD) as u64;
 
 /// The elements whose text is read.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -45,8 +48,7 @@ struct Page {
 
 /// Reader of the articles of a dump.
 pub(super) struct Dump {
-    xml: Reader<BufReader<Box<dyn Read + Send>>>,
-    limits: Limits,
+    xml: Reader<BufReader<Take<Box<dyn Read + Send>>>>,
     buffer: Vec<u8>,
     page: Page,
     field: Field,
@@ -67,18 +69,15 @@ pub(super) struct Dump {
 impl Dump {
     pub(super) fn new(source: &mut Source) -> Self {
         let order = Order::detect(&source.head);
-        let limits = Limits::new(MAX_LINE_BYTES);
-        let text = Limited::new(source.take_text(), limits.clone());
         let text: Box<dyn Read + Send> = match order {
-            Some(order) => Box::new(Utf16::new(text, order)),
-            None => Box::new(text),
+            Some(order) => Box::new(Utf16::new(source.take_text(), order)),
+            None => Box::new(source.take_text()),
         };
-        let mut xml = Reader::from_reader(BufReader::with_capacity(1 << 16, text));
+        let mut xml = Reader::from_reader(BufReader::with_capacity(AHEAD, text.take(LIMIT)));
         // Page texts have no entities of their own; a lone ampersand is text.
         xml.config_mut().allow_dangling_amp = true;
         Self {
             xml,
-            limits,
             buffer: Vec::new(),
             page: Page::default(),
             field: Field::None,
@@ -101,13 +100,14 @@ impl Dump {
     fn next_page(&mut self, into: &mut Vec<u8>) -> Result<NextRow> {
         let mut buffer = std::mem::take(&mut self.buffer);
         let found = loop {
-            self.limits.begin_row();
+            self.xml.get_mut().get_mut().set_limit(LIMIT);
             buffer.clear();
-            let event = match self.xml.read_event_into(&mut buffer) {
-                Ok(event) => event,
-                Err(error) => return Err(self.failed(error)),
-            };
-            match event {
+            let event = self.xml.read_event_into(&mut buffer);
+            // The parser takes the limit for the end of the file.
+            if self.xml.get_ref().get_ref().limit() == 0 {
+                return Err(self.too_long());
+            }
+            match event.map_err(|error| not_xml(self.count, error))? {
                 Event::Eof if self.is_complete => break NextRow::End,
                 Event::Eof => {
                     return Err(Error::data(format!(
@@ -144,15 +144,6 @@ impl Dump {
         };
         self.buffer = buffer;
         Ok(found)
-    }
-
-    fn failed(&self, error: quick_xml::Error) -> Error {
-        match &error {
-            quick_xml::Error::Io(io) if io.get_ref().is_some_and(|error| error.is::<TooLong>()) => {
-                self.too_long()
-            }
-            _ => not_xml(self.count, error),
-        }
     }
 
     fn too_long(&self) -> Error {
