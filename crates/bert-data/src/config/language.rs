@@ -5,104 +5,12 @@ use bert_storage::did_you_mean;
 use super::BuildConfig;
 use crate::error::{Error, Result};
 
-/// The codes of the languages for which the sentence splitter has rules, and their names in English.
-const LANGUAGES: [&str; 31] = [
-    "am (Amharic)",
-    "ar (Arabic)",
-    "bg (Bulgarian)",
-    "bn (Bengali)",
-    "ca (Catalan)",
-    "da (Danish)",
-    "de (German)",
-    "el (Greek)",
-    "en (English)",
-    "es (Spanish)",
-    "fi (Finnish)",
-    "fr (French)",
-    "gu (Gujarati)",
-    "hi (Hindi)",
-    "hy (Armenian)",
-    "it (Italian)",
-    "ja (Japanese)",
-    "kk (Kazakh)",
-    "kn (Kannada)",
-    "ml (Malayalam)",
-    "mr (Marathi)",
-    "my (Burmese)",
-    "nl (Dutch)",
-    "pa (Punjabi)",
-    "pl (Polish)",
-    "pt (Portuguese)",
-    "ru (Russian)",
-    "sk (Slovak)",
-    "ta (Tamil)",
-    "te (Telugu)",
-    "uk (Ukrainian)",
-];
+/// Languages, one per line: the two-letter and the three-letter ISO 639 codes, and the name in English if the sentence
+/// splitter has rules for the language. The other languages have many speakers.
+const LANGUAGES: &str = include_str!("languages.txt");
 
 /// The language of a text whose language is not given.
 pub(crate) const DEFAULT_LANGUAGE: &str = "en";
-
-/// Pairs of a three-letter and a two-letter ISO 639 code, for the languages with rules and for other languages with
-/// many speakers.
-const THREE_LETTERS: [(&str, &str); 56] = [
-    ("amh", "am"),
-    ("ara", "ar"),
-    ("aze", "az"),
-    ("bul", "bg"),
-    ("ben", "bn"),
-    ("cat", "ca"),
-    ("ces", "cs"),
-    ("cze", "cs"),
-    ("dan", "da"),
-    ("deu", "de"),
-    ("ger", "de"),
-    ("ell", "el"),
-    ("gre", "el"),
-    ("eng", "en"),
-    ("spa", "es"),
-    ("est", "et"),
-    ("fas", "fa"),
-    ("per", "fa"),
-    ("fin", "fi"),
-    ("fra", "fr"),
-    ("fre", "fr"),
-    ("guj", "gu"),
-    ("heb", "he"),
-    ("hin", "hi"),
-    ("hun", "hu"),
-    ("hye", "hy"),
-    ("arm", "hy"),
-    ("ind", "id"),
-    ("ita", "it"),
-    ("jpn", "ja"),
-    ("kaz", "kk"),
-    ("khm", "km"),
-    ("kan", "kn"),
-    ("kor", "ko"),
-    ("lao", "lo"),
-    ("mal", "ml"),
-    ("mar", "mr"),
-    ("mya", "my"),
-    ("bur", "my"),
-    ("nld", "nl"),
-    ("dut", "nl"),
-    ("pan", "pa"),
-    ("pol", "pl"),
-    ("por", "pt"),
-    ("ron", "ro"),
-    ("rum", "ro"),
-    ("rus", "ru"),
-    ("slk", "sk"),
-    ("slo", "sk"),
-    ("swe", "sv"),
-    ("tam", "ta"),
-    ("tel", "te"),
-    ("tha", "th"),
-    ("tur", "tr"),
-    ("ukr", "uk"),
-    ("zho", "zh"),
-];
 
 /// Returns the code by which the sentence splitter knows a language: in lower case, with two letters if there is such a
 /// code, and without region and script unless only the full code has rules. Returns `None` if the text is not a
@@ -113,7 +21,8 @@ pub(crate) fn language_code(given: &str) -> Option<String> {
     if has_sentence_rules(&lower) && !has_sentence_rules(base) {
         return Some(lower);
     }
-    let known = THREE_LETTERS.iter().find(|(three, _)| *three == base).map(|(_, two)| *two);
+    let known =
+        table().find(|[_, three, _]| three.split(',').any(|code| code == base)).map(|[code, ..]| code);
     let is_code = matches!(base.len(), 2 | 3) && base.bytes().all(|byte| byte.is_ascii_lowercase());
     is_code.then(|| known.unwrap_or(base).to_owned())
 }
@@ -130,7 +39,20 @@ pub fn languages() -> Vec<&'static str> {
 }
 
 fn codes() -> impl Iterator<Item = &'static str> {
-    LANGUAGES.iter().filter_map(|language| language.split(' ').next())
+    with_rules().map(|[code, ..]| code)
+}
+
+/// Iterates over the languages for which the sentence splitter has rules.
+fn with_rules() -> impl Iterator<Item = [&'static str; 3]> {
+    table().filter(|[.., name]| !name.is_empty())
+}
+
+/// Iterates over the languages: the two-letter code, the three-letter codes, and the name, which is empty without rules.
+fn table() -> impl Iterator<Item = [&'static str; 3]> {
+    LANGUAGES.lines().map(|line| {
+        let mut fields = line.split(' ');
+        std::array::from_fn(|_| fields.next().unwrap_or_default())
+    })
 }
 
 impl BuildConfig {
@@ -148,17 +70,12 @@ impl BuildConfig {
 
 /// Returns the accepted values, and the one that was probably meant.
 fn advice(value: &str) -> String {
-    let by_name: Vec<String> = LANGUAGES
-        .iter()
-        .filter_map(|language| language.trim_end_matches(')').split_once(" ("))
-        .map(|(code, name)| format!("{} ({code})", name.to_lowercase()))
-        .collect();
+    let by_name: Vec<String> =
+        with_rules().map(|[code, _, name]| format!("{} ({code})", name.to_lowercase())).collect();
     // A code differs from most others in one letter, so only names are compared.
     let meant = did_you_mean(value, by_name.iter().map(String::as_str));
-    format!(
-        "{}; other languages are accepted, and their sentences end as in English{meant}",
-        LANGUAGES.join(", ")
-    )
+    let all: Vec<String> = with_rules().map(|[code, _, name]| format!("{code} ({name})")).collect();
+    format!("{}; other languages are accepted, and their sentences end as in English{meant}", all.join(", "))
 }
 
 #[cfg(test)]
@@ -200,7 +117,9 @@ mod tests {
 
     #[test]
     fn every_code_has_two_letters_and_a_name() {
-        assert!(LANGUAGES.is_sorted() && codes().all(|code| code.len() == 2));
-        assert!(LANGUAGES.iter().all(|language| language.ends_with(')')));
+        let languages: Vec<[&str; 3]> = with_rules().collect();
+        assert!(languages.len() == 31 && table().is_sorted() && table().all(|[code, ..]| code.len() == 2));
+        assert!(table().all(|[_, three, _]| three.split(',').all(|code| code.len() == 3)));
+        assert!(languages.iter().all(|[.., name]| name.starts_with(char::is_uppercase)));
     }
 }

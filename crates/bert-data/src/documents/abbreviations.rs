@@ -1,63 +1,34 @@
 //! Corrects the sentence ends that `sentencex` finds or misses at abbreviations.
 
-/// Titles and other words after which a sentence always continues, for each language.
-const TITLES: [(&str, &[&str]); 11] = [
-    ("de", &["bzw", "ca", "dr", "prof", "hr", "fr", "st", "z.b", "d.h", "u.a", "usw.a"]),
-    ("fr", &["m", "mm", "mme", "mlle", "dr", "pr", "me", "st", "ste", "mgr", "cf", "p.ex"]),
-    ("es", &["sr", "sra", "srta", "dr", "dra", "d", "da", "prof", "ud", "uds", "av", "avda", "cf"]),
-    ("it", &["sig", "sig.ra", "dott", "dott.ssa", "prof", "prof.ssa", "ing", "avv", "on", "cfr", "ecc.mo"]),
-    ("pt", &["sr", "sra", "dr", "dra", "av", "prof", "profa", "exmo", "cf"]),
-    ("nl", &["dhr", "mevr", "mw", "dr", "prof", "ir", "mr", "drs", "o.a", "bijv", "d.w.z", "resp"]),
-    (
-        "pl",
-        &[
-            "zob", "por", "tj", "tzn", "np", "m.in", "prof", "dr", "hab", "mgr", "inż", "ks", "św", "ul",
-            "ur", "zm",
-        ],
-    ),
-    ("ru", &["см", "ср", "т.е", "т.к", "напр", "проф", "акад", "ул", "им"]),
-    ("sv", &["t.ex", "bl.a", "dvs", "d.v.s", "s.k", "dr", "prof", "ca"]),
-    ("tr", &["dr", "prof", "doç", "sn", "bkz", "örn", "vb.gibi"]),
-    ("cs", &["např", "tzv", "tj", "mj", "dr", "prof", "ing", "mgr", "sv"]),
-];
+/// Abbreviations, one line for each language and kind. After a title or a similar word, a sentence always continues. An
+/// `end` such as "etc." ends a sentence if a capital follows; German has none, because its nouns are capitalized, so a
+/// capital does not show that a sentence begins. After a word before a `number`, a sentence continues if a number
+/// follows, in any of these languages.
+const ABBREVIATIONS: &str = include_str!("abbreviations.txt");
 
-/// Words after which a sentence continues if a number follows, in any of these languages.
-const BEFORE_NUMBERS: [&str; 43] = [
-    "p", "pp", "s", "n", "nr", "no", "num", "vol", "ch", "chap", "kap", "fig", "figs", "eq", "eqs", "tab",
-    "tabl", "art", "pag", "pág", "p\u{e1}g", "str", "sec", "sect", "abb", "bd", "ur", "ok", "ca", "cca", "r",
-    "rys", "obr", "рис", "табл", "стр", "гл", "ст", "núm", "cap", "approx", "afb", "par",
-];
-
-/// Words like "etc." that end a sentence if a capital follows. German has no entry: its nouns are capitalized, so a
-/// capital does not show that a sentence begins.
-const ENDS: [(&str, &[&str]); 5] = [
-    ("pl", &["itd.", "itp."]),
-    ("it", &["ecc."]),
-    ("nl", &["enz."]),
-    ("cs", &["atd.", "apod."]),
-    ("sv", &["osv."]),
-];
+/// Returns the words of a kind of a language.
+fn words(language: &str, kind: &str) -> Vec<&'static str> {
+    let of_kind = |line: &'static str| line.strip_prefix(language)?.strip_prefix(' ')?.strip_prefix(kind);
+    ABBREVIATIONS.lines().find_map(of_kind).map_or_else(Vec::new, |words| words.split_whitespace().collect())
+}
 
 /// The abbreviations of one language.
 pub(super) struct Abbreviations {
-    titles: &'static [&'static str],
-    ends: &'static [&'static str],
+    titles: Vec<&'static str>,
+    ends: Vec<&'static str>,
+    before_numbers: Vec<&'static str>,
 }
 
 impl Abbreviations {
     /// Returns the abbreviations of a language, given by its code.
     pub(super) fn new(code: &str) -> Self {
         let base = code.split('-').next().unwrap_or_default();
-        let titles =
-            TITLES.iter().find(|(language, _)| *language == base).map_or(&[][..], |(_, titles)| titles);
-        let ends = ENDS.iter().find(|(language, _)| *language == base).map_or(&[][..], |(_, ends)| ends);
-        Self { titles, ends }
+        Self { titles: words(base, "title"), ends: words(base, "end"), before_numbers: words("*", "number") }
     }
 
     /// Iterates over the ends of sentences inside a text that are at abbreviations such as "etc.".
-    pub(super) fn ends_inside<'t>(&self, text: &'t str) -> impl Iterator<Item = usize> + 't {
-        let ends = self.ends;
-        ends.iter().flat_map(move |end| {
+    pub(super) fn ends_inside<'t>(&self, text: &'t str) -> impl Iterator<Item = usize> + use<'_, 't> {
+        self.ends.iter().flat_map(move |end| {
             text.match_indices(end).filter_map(|(at, word)| {
                 let rest = &text[at + word.len()..];
                 let next = rest.trim_start();
@@ -81,10 +52,10 @@ impl Abbreviations {
             after.trim_start_matches(|c: char| c.is_whitespace() || matches!(c, '(' | '[')).chars().next();
         let is = |known: &[&str]| known.contains(&word.as_str());
         match next {
-            Some(c) if c.is_numeric() => is(&BEFORE_NUMBERS) || is(self.titles),
+            Some(c) if c.is_numeric() => is(&self.before_numbers) || is(&self.titles),
             // A single letter is a title only before a name.
             Some(c) if c.is_uppercase() => {
-                is(self.titles)
+                is(&self.titles)
                     && (word.chars().count() > 1
                         || start == 0
                         || before[..start].trim_end().ends_with(['.', ',', '!', '?']))
@@ -93,10 +64,9 @@ impl Abbreviations {
             // continues.
             Some(c) if c.is_lowercase() => {
                 let is_letter = word.chars().count() == 1 && word.chars().all(char::is_alphabetic);
-                is(self.titles) || is_letter || word.contains('.')
+                is(&self.titles) || is_letter || word.contains('.')
             }
-            Some(_) => false,
-            None => false,
+            _ => false,
         }
     }
 }
