@@ -33,6 +33,7 @@ mod catch_panic;
 #[doc(hidden)]
 pub mod checksummed_json;
 mod error;
+mod json;
 #[doc(hidden)]
 pub mod objects;
 mod output;
@@ -64,6 +65,8 @@ pub use atomic::{is_temporary, write_json_atomic};
 pub use catch_panic::catch_panic;
 #[doc(hidden)]
 pub use error::{at_least_one, check_value, is_disk_full, with_flags};
+#[doc(hidden)]
+pub use json::is_default;
 #[doc(hidden)]
 pub use objects::url::{has_secrets, on_disk, shown, with_lower_scheme};
 #[doc(hidden)]

@@ -158,7 +158,7 @@ impl PreparedBuild<'_> {
 
     /// Returns the options in the form in which they are saved, for this number of shards.
     pub(crate) fn resolved(&self, shards: usize) -> ResolvedConfig {
-        ResolvedConfig::new(self.config, self.settings, shards, self.formats)
+        ResolvedConfig::new(self.config, self.settings, shards, &self.formats)
     }
 
     /// Returns the token ids in use before masking.

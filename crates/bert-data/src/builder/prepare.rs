@@ -17,7 +17,6 @@ use rayon::ThreadPool;
 use crate::config::BuildConfig;
 use crate::config::byte_size::ByteSize;
 use crate::config::check::conflict;
-use crate::config::resolved::InputFormats;
 use crate::documents::casing;
 use crate::error::{Error, Result};
 
@@ -36,7 +35,7 @@ pub(crate) struct PreparedBuild<'a> {
     /// The rules by which text is normalized.
     pub(crate) settings: TokenizerSettings,
     pub(crate) files: Vec<PathBuf>,
-    pub(crate) formats: InputFormats,
+    pub(crate) formats: Vec<Format>,
     pub(crate) pool: ThreadPool,
 }
 
@@ -45,8 +44,7 @@ pub(crate) fn prepare(config: &BuildConfig) -> Result<PreparedBuild<'_>> {
     let (files, formats) = config.input_files()?;
     let name_bytes = files.iter().map(|path| path.as_os_str().len() as u64).sum();
     reject_too_large(config, reject_too_many(files.len(), name_bytes)?)?;
-    let formats = input_formats(&formats);
-    config.check_formats(formats)?;
+    config.check_formats(&formats)?;
     let (vocabulary, settings) = casing::tokenizer_of(config)?;
     if config.random_word_skip_special && vocabulary.tokens().iter().all(|token| is_special_token(token)) {
         return conflict("random_word_skip_special", "this `.vocab`", "it has no other tokens");
@@ -64,16 +62,6 @@ pub(crate) fn prepare(config: &BuildConfig) -> Result<PreparedBuild<'_>> {
         formats,
         pool,
     })
-}
-
-/// Returns the kinds of these formats.
-fn input_formats(formats: &[Format]) -> InputFormats {
-    InputFormats {
-        running_text: formats.iter().any(|format| format.is_running_text()),
-        others: formats.iter().any(|&format| format != Format::Text),
-        columns: formats.iter().any(|format| format.has_columns()),
-        dumps: formats.contains(&Format::WikiDump),
-    }
 }
 
 /// Maximum bytes of the entries of a receipt: per shard, per pass, per length, and for everything else.

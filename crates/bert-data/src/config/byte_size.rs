@@ -1,6 +1,5 @@
 //! Parses and prints sizes such as `512MiB`, `4GB` and `1073741824`.
 
-use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
@@ -8,8 +7,7 @@ use std::str::FromStr;
 const MAX_BYTES: u64 = 1 << 60;
 
 /// A number of bytes, written as `400M`, `2G` or `300000000`; K, M and G are powers of 1024.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ByteSize(pub u64);
 
 impl FromStr for ByteSize {
@@ -33,19 +31,7 @@ impl FromStr for ByteSize {
     }
 }
 
-impl TryFrom<String> for ByteSize {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Self, String> {
-        text.parse()
-    }
-}
-
-impl From<ByteSize> for String {
-    fn from(size: ByteSize) -> Self {
-        size.to_string()
-    }
-}
+bert_storage::json_as_text!(ByteSize);
 
 impl fmt::Display for ByteSize {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -1,13 +1,12 @@
 //! Rejects option values that are out of range and combinations of flags that exclude each other.
 
-use bert_text::TEXT_COLUMN;
+use bert_text::{Format, TEXT_COLUMN};
 
 use super::{
     BuildConfig, Columns, DUPE_FACTOR, Layout, LineBreaks, MAX_ROW_GROUPS, MAX_SEQUENCE_LENGTH, Masking, Nsp,
     RandomMode, Segmenter,
 };
 use crate::config::part::Part;
-use crate::config::resolved::InputFormats;
 use crate::error::{Error, Result, check_value, missing_option};
 
 /// Maximum number of words in a masked span; larger values are rejected as mistakes.
@@ -161,15 +160,18 @@ impl BuildConfig {
     }
 
     /// Checks the options that depend on the formats of the inputs.
-    pub(crate) fn check_formats(&self, formats: InputFormats) -> Result<()> {
-        if !formats.columns && self.text_column != TEXT_COLUMN {
+    pub(crate) fn check_formats(&self, formats: &[Format]) -> Result<()> {
+        if self.text_column != TEXT_COLUMN && !formats.iter().any(|format| format.has_columns()) {
             return conflict("text_column", "these inputs", "none of them is JSON, Parquet, CSV or TSV");
         }
-        if formats.others && self.random == RandomMode::Reference {
+        if self.random == RandomMode::Reference && formats.iter().any(|&format| format != Format::Text) {
             let reason = "the reference reads plain text in lines only";
             return conflict("input", "`.random reference`", reason);
         }
-        if formats.running_text { self.check_language() } else { Ok(()) }
+        if formats.iter().any(|format| format.is_running_text()) {
+            self.check_language()?;
+        }
+        Ok(())
     }
 
     fn check_reference_mode(&self) -> Result<()> {

@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use bert_random::{Domain, Random, Stream};
-use serde::{Deserialize, Serialize};
 
 /// Folder of the held-out data set in the folder of the training data.
 pub const HELD_OUT_FOLDER: &str = "held-out";
@@ -14,8 +13,7 @@ pub const HELD_OUT_FOLDER: &str = "held-out";
 const MIN_PERCENT: f64 = 1e-6;
 
 /// The documents to hold out: a share, written as `1%`, above 0 and at most 50 %; or a number, written as `200`.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Clone, Copy, Debug)]
 pub struct HoldOut {
     amount: Amount,
     /// The documents whose draws are below this limit are held out. If a number is given, the limit is computed from
@@ -82,19 +80,7 @@ impl FromStr for HoldOut {
     }
 }
 
-impl TryFrom<String> for HoldOut {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Self, String> {
-        text.parse()
-    }
-}
-
-impl From<HoldOut> for String {
-    fn from(share: HoldOut) -> Self {
-        share.to_string()
-    }
-}
+bert_storage::json_as_text!(HoldOut);
 
 impl fmt::Display for HoldOut {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

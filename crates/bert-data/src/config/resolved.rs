@@ -6,7 +6,7 @@
 use std::path::Path;
 
 use bert_storage::digest_bytes;
-use bert_text::recorded_name;
+use bert_text::{Format, recorded_name};
 use bert_tokenization::TokenizerSettings;
 use serde::{Deserialize, Serialize};
 
@@ -30,7 +30,7 @@ pub struct ResolvedConfig {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub strip_accents: Option<bool>,
     /// Omitted if true.
-    #[serde(default = "yes", skip_serializing_if = "is_true")]
+    #[serde(default = "yes", skip_serializing_if = "bool::clone")]
     pub tokenize_chinese_chars: bool,
     pub do_whole_word_mask: bool,
     pub segmenter: Segmenter,
@@ -50,7 +50,7 @@ pub struct ResolvedConfig {
     pub random: RandomMode,
     pub split_sentences: bool,
     /// Omitted if the line breaks are measured.
-    #[serde(default, skip_serializing_if = "is_auto")]
+    #[serde(default, skip_serializing_if = "bert_storage::is_default")]
     pub line_breaks: LineBreaks,
     pub language: Option<String>,
     /// Present if an input has columns.
@@ -62,40 +62,12 @@ pub struct ResolvedConfig {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hold_out: Option<HoldOut>,
     /// Omitted for training data.
-    #[serde(default, skip_serializing_if = "is_false")]
+    #[serde(default, skip_serializing_if = "bert_storage::is_default")]
     pub held_out: bool,
-}
-
-/// The kinds of formats among the inputs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct InputFormats {
-    /// Whether an input is split into sentences.
-    pub(crate) running_text: bool,
-    /// Whether an input is not plain text in lines.
-    pub(crate) others: bool,
-    /// Whether an input has rows with columns.
-    pub(crate) columns: bool,
-    /// Whether an input is a Wikipedia dump.
-    pub(crate) dumps: bool,
 }
 
 fn yes() -> bool {
     true
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
-fn is_true(flag: &bool) -> bool {
-    *flag
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
-fn is_false(flag: &bool) -> bool {
-    !*flag
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
-fn is_auto(line_breaks: &LineBreaks) -> bool {
-    *line_breaks == LineBreaks::Auto
 }
 
 impl ResolvedConfig {
@@ -173,7 +145,7 @@ impl ResolvedConfig {
         config: &BuildConfig,
         settings: TokenizerSettings,
         num_shards: usize,
-        formats: InputFormats,
+        formats: &[Format],
     ) -> Self {
         // Every field is listed, so that adding an option requires a decision here: does it affect the bytes of the
         // data?
@@ -220,8 +192,9 @@ impl ResolvedConfig {
         } = config;
         let text = |path: &Path| path.to_string_lossy().into_owned();
         // If an input is a dump, no default is recorded, because the header of a dump states its language.
-        let splits = config.splits_lines() || formats.running_text;
-        let default = (splits && !formats.dumps).then(|| DEFAULT_LANGUAGE.to_owned());
+        let splits = config.splits_lines() || formats.iter().any(|format| format.is_running_text());
+        let have_columns = formats.iter().any(|format| format.has_columns());
+        let default = (splits && !formats.contains(&Format::WikiDump)).then(|| DEFAULT_LANGUAGE.to_owned());
         Self {
             input: input.iter().map(|path| recorded_name(path)).collect(),
             vocab: vocab.as_deref().map(text).unwrap_or_default(),
@@ -248,7 +221,7 @@ impl ResolvedConfig {
             split_sentences: *split_sentences,
             line_breaks: *line_breaks,
             language: language.clone().filter(|_| splits).or(default),
-            text_column: formats.columns.then(|| text_column.clone()),
+            text_column: have_columns.then(|| text_column.clone()),
             strict_utf8: *strict_utf8,
             lossy_utf8: *lossy_utf8,
             strict_rows: *strict_rows,
@@ -286,11 +259,9 @@ mod tests {
                 ..plain.clone()
             },
         ] {
-            for (tables, columns, dumps) in [(false, false, false), (true, true, false), (true, false, true)]
-            {
-                let formats = InputFormats { running_text: tables, others: tables, columns, dumps };
+            for format in [Format::Text, Format::Parquet, Format::WikiDump] {
                 let resolve = |config: &BuildConfig| {
-                    ResolvedConfig::new(config, config.stated_settings().resolved(), 5, formats)
+                    ResolvedConfig::new(config, config.stated_settings().resolved(), 5, &[format])
                 };
                 let saved = resolve(&config);
                 let again = saved.options().unwrap();

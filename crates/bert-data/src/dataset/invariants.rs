@@ -6,6 +6,8 @@
 //! order-independent fingerprint: the wrapping sum of a 64-bit hash of each member. Damage on disk is detected by
 //! digests instead.
 
+use std::fmt::Display;
+
 use serde::{Deserialize, Serialize};
 
 use crate::config::resolved::ResolvedConfig;
@@ -78,33 +80,30 @@ pub struct Invariants {
 }
 
 /// Returns an error if two values of the same quantity differ.
-pub(crate) fn check_invariant(
-    what: &'static str,
-    pass: Option<u64>,
-    found: u64,
-    expected: u64,
-) -> Result<()> {
+pub(crate) fn check_invariant(what: impl Display, found: u64, expected: u64) -> Result<()> {
     if found == expected {
-        Ok(())
-    } else {
-        Err(Error::data(format!(
-            "an invariant of the build is broken: {what}{} is {found}, but must be {expected}; nothing was committed",
-            pass.map(|pass| format!(" of pass {pass}")).unwrap_or_default()
-        )))
+        return Ok(());
     }
+    Err(Error::data(format!(
+        "an invariant of the build is broken: {what} is {found}, but must be {expected}; nothing was committed"
+    )))
 }
 
 /// Checks that every document of the text was in every pass exactly once.
 pub(crate) fn check_passes(documents: Tally, passes: u64, built: &[PassTally]) -> Result<()> {
-    check_invariant("the number of passes", None, built.len() as u64, passes)?;
+    check_invariant("the number of passes", built.len() as u64, passes)?;
     let mut built = built.to_vec();
     built.sort_unstable_by_key(|pass| pass.pass);
     for (number, pass) in (0..).zip(&built) {
-        check_invariant("the number of the pass", Some(number), pass.pass, number)?;
-        check_invariant("the number of documents", Some(number), pass.documents.count, documents.count)?;
+        check_invariant(format_args!("the number of the pass of pass {number}"), pass.pass, number)?;
+        check_invariant(
+            format_args!("the number of documents of pass {number}"),
+            pass.documents.count,
+            documents.count,
+        )?;
         let found = pass.documents.fingerprint;
         let expected = documents.fingerprint;
-        check_invariant("the fingerprint of the documents", Some(number), found, expected)?;
+        check_invariant(format_args!("the fingerprint of the documents of pass {number}"), found, expected)?;
     }
     Ok(())
 }
@@ -113,20 +112,15 @@ pub(crate) fn check_passes(documents: Tally, passes: u64, built: &[PassTally]) -
 /// instances are single segments.
 pub(crate) fn check_tokens(all: u64, covered: u64, nsp: Nsp) -> Result<()> {
     let what = "the number of tokens in instances of their own document";
-    if nsp == Nsp::Off || covered > all { check_invariant(what, None, covered, all) } else { Ok(()) }
+    if nsp == Nsp::Off || covered > all { check_invariant(what, covered, all) } else { Ok(()) }
 }
 
 /// Checks that the written rows equal the rows that were built; each entry of `written` has a shard number.
 pub(crate) fn check_rows(built: &BuildTally, written: &[(u64, Tally)]) -> Result<()> {
     let mut sum = Tally::default();
     written.iter().for_each(|&(_, shard)| sum.add(shard));
-    check_invariant("the number of rows in the shards", None, sum.count, built.rows.count)?;
-    check_invariant(
-        "the fingerprint of the rows in the shards",
-        None,
-        sum.fingerprint,
-        built.rows.fingerprint,
-    )
+    check_invariant("the number of rows in the shards", sum.count, built.rows.count)?;
+    check_invariant("the fingerprint of the rows in the shards", sum.fingerprint, built.rows.fingerprint)
 }
 
 impl Invariants {
@@ -145,14 +139,14 @@ impl Invariants {
         let tokens = text.tokens.saturating_mul(passes);
         check_tokens(tokens, covered_tokens, config.nsp)?;
         check_rows(built, written)?;
-        check_invariant("the number of shards", None, written.len() as u64, shards)?;
+        check_invariant("the number of shards", written.len() as u64, shards)?;
         for (expected, (found, _)) in (0..).zip(written) {
-            check_invariant("the number of a shard", None, *found, expected)?;
+            check_invariant("the number of a shard", *found, expected)?;
         }
         if config.layout == Layout::Documents {
             let found = built.rows.fingerprint;
             let expected = documents.fingerprint;
-            check_invariant("the fingerprint of the documents in the shards", None, found, expected)?;
+            check_invariant("the fingerprint of the documents in the shards", found, expected)?;
         }
         Ok(Self {
             documents: documents.count,

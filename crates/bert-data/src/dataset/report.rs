@@ -66,10 +66,10 @@ pub struct DataReport {
     #[serde(default)]
     pub null_rows: u64,
     /// Number of redirects in Wikipedia dumps; omitted.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "bert_storage::is_default")]
     pub redirects: u64,
     /// Number of other pages in Wikipedia dumps, such as talk pages; omitted.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "bert_storage::is_default")]
     pub other_pages: u64,
     /// Number of sentences that were longer than an instance and were cut into pieces.
     pub cut_sentences: u64,
@@ -113,11 +113,6 @@ pub struct DataReport {
     pub length_histogram: Vec<LengthRange>,
     /// Warnings for the user who built the data.
     pub warnings: Vec<String>,
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
-fn is_zero(count: &u64) -> bool {
-    *count == 0
 }
 
 pub(super) fn fraction(part: u64, whole: u64) -> f64 {
@@ -198,23 +193,16 @@ impl DataReport {
             ("the number of tokens replaced by [MASK]", counters.mask_tokens, self.replaced_by_mask),
             ("the number of unchanged masked tokens", counters.unchanged, self.left_unchanged),
         ];
-        sums.into_iter()
-            .try_for_each(|(what, found, expected)| check_invariant(what, None, found, expected))?;
+        sums.into_iter().try_for_each(|(what, found, expected)| check_invariant(what, found, expected))?;
         let lengths = histogram(&counters.lengths);
         let ranges = lengths.iter().zip(&self.length_histogram);
         check_invariant(
             "the number of ranges of lengths",
-            None,
             lengths.len() as u64,
             self.length_histogram.len() as u64,
         )?;
         ranges.into_iter().try_for_each(|(found, expected)| {
-            check_invariant(
-                "the number of rows of a range of lengths",
-                None,
-                found.instances,
-                expected.instances,
-            )
+            check_invariant("the number of rows of a range of lengths", found.instances, expected.instances)
         })
     }
 

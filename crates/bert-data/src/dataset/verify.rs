@@ -263,25 +263,20 @@ impl ShardCount {
         let report = &manifest.report;
         match manifest.config.layout {
             Layout::Instances => {
-                check_invariant("the number of rows in the shards", None, self.rows.count, invariants.rows)?;
+                check_invariant("the number of rows in the shards", self.rows.count, invariants.rows)?;
                 let what = "the fingerprint of the rows in the shards";
                 check_fingerprint(what, self.rows, &invariants.row_fingerprint)?;
                 report.check_counters(&self.counters)
             }
             Layout::Documents => {
                 let Counts { documents, sentences, tokens, tally } = self.documents;
-                check_invariant(
-                    "the number of documents in the shards",
-                    None,
-                    documents,
-                    invariants.documents,
-                )?;
-                check_invariant("the number of sentences in the shards", None, sentences, report.sentences)?;
-                check_invariant("the number of tokens in the shards", None, tokens, report.tokens)?;
+                check_invariant("the number of documents in the shards", documents, invariants.documents)?;
+                check_invariant("the number of sentences in the shards", sentences, report.sentences)?;
+                check_invariant("the number of tokens in the shards", tokens, report.tokens)?;
                 let what = "the fingerprint of the documents in the shards";
                 check_fingerprint(what, tally, &invariants.document_fingerprint)?;
                 let what = "the number of tokens in documents without an instance";
-                check_invariant(what, None, self.uncovered, report.uncovered_tokens)?;
+                check_invariant(what, self.uncovered, report.uncovered_tokens)?;
                 report.check_counters(&self.counters)
             }
         }
@@ -291,5 +286,5 @@ impl ShardCount {
 fn check_fingerprint(what: &'static str, found: Tally, expected: &str) -> Result<()> {
     // Text that is not a hexadecimal number never matches.
     let expected = u64::from_str_radix(expected, 16).unwrap_or(!found.fingerprint);
-    check_invariant(what, None, found.fingerprint, expected)
+    check_invariant(what, found.fingerprint, expected)
 }

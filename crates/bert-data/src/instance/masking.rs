@@ -322,7 +322,6 @@ impl ResolvedConfig {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::resolved::InputFormats;
     use crate::config::{BuildConfig, Nsp};
     use crate::documents::DocumentsBuilder;
 
@@ -341,8 +340,7 @@ mod tests {
         }
         let documents = builder.finish().unwrap();
         let config = BuildConfig { max_seq_length: 32, nsp: Nsp::On, ..BuildConfig::default() };
-        let mut keyed =
-            ResolvedConfig::new(&config, true.into(), 1, InputFormats::default()).keyed(&vocabulary);
+        let mut keyed = ResolvedConfig::new(&config, true.into(), 1, &[]).keyed(&vocabulary);
         let mut generated = Vec::new();
         keyed
             .generate(&documents, 4, (1, 1), |_, row| {

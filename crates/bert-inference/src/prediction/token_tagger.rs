@@ -22,7 +22,7 @@ pub struct TaggedText {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub entities: Option<Vec<NamedEntity>>,
     /// Number of words at the end that were cut off because the text is too long; their tag is `O`.
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(skip_serializing_if = "bert_storage::is_default")]
     pub words_not_read: usize,
 }
 
@@ -41,10 +41,6 @@ impl TaggedText {
         let entities = has_scheme.then(|| entities(&tags).into_iter().map(named).collect());
         Self { tags, entities, words_not_read }
     }
-}
-
-fn is_zero(count: &usize) -> bool {
-    *count == 0
 }
 
 /// A named entity.

@@ -84,17 +84,12 @@ pub(super) struct Occurrences {
     pub(super) files: u64,
     pub(super) count: u64,
     /// Total number of lines, rows or breaks, of which `count` is a part; 0 if the remark does not state a percentage.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "bert_storage::is_default")]
     pub(super) all: u64,
     pub(super) first: String,
     /// Examples of lines or rows of the first file.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) examples: Vec<String>,
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
-fn is_zero(count: &u64) -> bool {
-    *count == 0
 }
 
 /// All remarks on a set of files.

@@ -1,16 +1,14 @@
 //! Parses and formats the time budget of a run, as on the command line.
 
+use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
-
-use serde::{Deserialize, Serialize};
 
 /// Longest budget: ten years.
 const MAX: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
 
 /// A time budget, as `90s`, `45m`, `2h` or `1h 30m`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Budget(pub Duration);
 
 impl FromStr for Budget {
@@ -23,19 +21,13 @@ impl FromStr for Budget {
     }
 }
 
-impl TryFrom<String> for Budget {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Self, String> {
-        text.parse()
+impl fmt::Display for Budget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        humantime::format_duration(self.0).fmt(f)
     }
 }
 
-impl From<Budget> for String {
-    fn from(budget: Budget) -> Self {
-        humantime::format_duration(budget.0).to_string()
-    }
-}
+bert_storage::json_as_text!(Budget);
 
 #[cfg(test)]
 mod tests {
@@ -46,7 +38,7 @@ mod tests {
         for (text, seconds) in [("90s", 90), ("45m", 2700), ("2h", 7200), ("1h 30m", 5400), ("1h30m", 5400)] {
             let budget: Budget = text.parse().unwrap();
             assert_eq!(budget.0, Duration::from_secs(seconds));
-            assert_eq!(String::from(budget).parse(), Ok(budget));
+            assert_eq!(budget.to_string().parse(), Ok(budget));
         }
         for text in ["", "2", "h", "-1h", "2 fortnights", "11y", "18446744073709551615s"] {
             assert!(text.parse::<Budget>().is_err(), "{text}");

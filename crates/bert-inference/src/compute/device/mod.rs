@@ -92,17 +92,7 @@ impl FromStr for DeviceName {
     }
 }
 
-impl Serialize for DeviceName {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-impl<'de> Deserialize<'de> for DeviceName {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
-    }
-}
+bert_storage::json_as_text!(DeviceName);
 
 impl DeviceName {
     /// Returns whether the device computes in main memory.

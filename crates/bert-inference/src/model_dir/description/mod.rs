@@ -45,7 +45,7 @@ pub struct ModelDescription {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub task: Option<Task>,
     /// Flags of question answering.
-    #[serde(skip_serializing_if = "is_default")]
+    #[serde(skip_serializing_if = "bert_storage::is_default")]
     pub squad: SquadArgs,
     /// Precision of matrix products.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -57,7 +57,7 @@ pub struct ModelDescription {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pooling: Option<Pooling>,
     /// Whether the vector of a text is divided by its length.
-    #[serde(skip_serializing_if = "is_default")]
+    #[serde(skip_serializing_if = "bert_storage::is_default")]
     pub normalize: bool,
     /// Modules of a sentence model that this workspace cannot compute.
     #[serde(skip)]
@@ -71,10 +71,6 @@ pub struct ModelDescription {
     /// Function of the logits of a classifier.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub activation: Option<Activation>,
-}
-
-fn is_default<T: Default + PartialEq>(value: &T) -> bool {
-    *value == T::default()
 }
 
 impl ModelDescription {

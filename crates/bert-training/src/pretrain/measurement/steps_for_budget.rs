@@ -96,7 +96,7 @@ pub(crate) fn measure_length(
     let (steps, step) = group.value_of_first(Some((steps, step)))?;
     group.continue_after(0);
     if steps == 0 {
-        let budget = String::from(budget);
+        let budget = budget.to_string();
         let reason = format!("{budget} is too short: it ends before the first step, which takes {step:.1} s");
         return Err(Error::option("budget", reason));
     }
@@ -116,7 +116,7 @@ fn check_warmup(config: &PretrainConfig, budget: Budget, step: f64) -> Result<()
     match config.warmup_steps.filter(|&steps| steps as f64 > 2.0 * fit) {
         None => Ok(()),
         Some(warmup) => {
-            let budget = String::from(budget);
+            let budget = budget.to_string();
             let reason = format!(
                 "{warmup} steps do not fit into `.budget` {budget}, which allows about {fit:.0} steps"
             );
