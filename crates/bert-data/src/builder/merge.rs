@@ -63,7 +63,11 @@ pub fn merge_with_scratch(
         clear_text(&StagedFolder::new(&Disk, &folder_in(scratch, output)?))?;
     }
     drop(lock);
-    merge_held_out(&manifest, output, scratch.as_deref(), progress)?;
+    // The held-out data set may be merged already, or have no parts yet.
+    let held_out = held_out_folder(output);
+    if has_held_out(&manifest) && matches!(find(&StagedFolder::new(&Disk, &held_out)), Ok(Some(_))) {
+        merge_with_scratch(&held_out, scratch.as_deref(), progress)?;
+    }
     Ok(manifest)
 }
 
@@ -72,25 +76,10 @@ fn has_held_out(training: &Manifest) -> bool {
     training.config.hold_out.is_some() && !training.config.held_out
 }
 
-/// Merges the parts of the held-out data set, if there are any in its folder.
-fn merge_held_out(
-    training: &Manifest,
-    output: &Path,
-    scratch: Option<&Path>,
-    progress: &mut dyn FnMut(ShardProgress),
-) -> Result<()> {
-    let folder = held_out_folder(output);
-    if has_held_out(training) && matches!(find(&StagedFolder::new(&Disk, &folder)), Ok(MergeInput::Parts(_)))
-    {
-        merge_with_scratch(&folder, scratch, progress)?;
-    }
-    Ok(())
-}
-
 fn merge_locked(staged: &StagedFolder<'_>, progress: &mut dyn FnMut(ShardProgress)) -> Result<Manifest> {
     let folder = staged.path();
     staged.remove_temporaries()?;
-    let MergeInput::Parts(parts) = find(staged)? else { return finish(staged) };
+    let Some(parts) = find(staged)? else { return finish(staged) };
     let receipts = match read_parts(folder, parts) {
         // An earlier merge was stopped after it wrote the manifest, while it removed the receipts.
         Err(error) if is_unfinished(&error) && staged.has(MANIFEST)? => return finish(staged),
@@ -122,8 +111,8 @@ fn merge_objects(
     }
     let lock = staged.lock(LOCK)?;
     let found = find(&staged).and_then(|found| match found {
-        MergeInput::Parts(parts) => Ok((parts, read_parts(staged.path(), parts)?)),
-        MergeInput::DataSet => Err(no_parts(staged.path())),
+        Some(parts) => Ok((parts, read_parts(staged.path(), parts)?)),
+        None => Err(no_parts(staged.path())),
     });
     if is_committed && found.as_ref().err().is_some_and(is_unfinished) {
         // An earlier merge was stopped after it wrote the manifest, while it removed the receipts.
@@ -188,16 +177,9 @@ fn finish(folder: &StagedFolder<'_>) -> Result<Manifest> {
     Ok(manifest)
 }
 
-/// The contents of a folder that is to be merged.
-enum MergeInput {
-    /// Receipts, possibly not of all parts; holds the total number of parts.
-    Parts(usize),
-    /// A data set without receipts: it was already merged.
-    DataSet,
-}
-
-/// Finds the parts to merge.
-fn find(folder: &StagedFolder<'_>) -> Result<MergeInput> {
+/// Returns the total number of parts to merge, of which some may have no receipt; `None` for a data set that was already
+/// merged.
+fn find(folder: &StagedFolder<'_>) -> Result<Option<usize>> {
     let (mut parts, mut tokenized): (Option<usize>, Option<usize>) = (None, None);
     for name in folder.names()? {
         match owner_of(&name) {
@@ -212,8 +194,8 @@ fn find(folder: &StagedFolder<'_>) -> Result<MergeInput> {
         }
     }
     match (parts, tokenized) {
-        (Some(parts), _) => Ok(MergeInput::Parts(parts)),
-        _ if folder.has(MANIFEST)? => Ok(MergeInput::DataSet),
+        (Some(parts), _) => Ok(Some(parts)),
+        _ if folder.has(MANIFEST)? => Ok(None),
         // All parts may have tokenized their text, but none has written its shards.
         (None, Some(parts)) => Err(parts_missing(parts, &(1..=parts).collect::<Vec<_>>())),
         (None, None) => Err(no_parts(folder.path())),

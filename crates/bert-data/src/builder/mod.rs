@@ -21,20 +21,20 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 
-use bert_storage::{Class, Disk, FileSystem, StagedFolder, digest_bytes, on_disk};
+use bert_storage::{Class, Disk, FileSystem, digest_bytes};
 use bert_text::{each_file, same_text};
 use bert_tokenization::{ChineseSegmenter, IdSpace, Tokenizer};
+use parquet::file::metadata::KeyValue;
 
 use crate::builder::bucket_rows::{BucketJob, BucketWorker};
-use crate::builder::output::object_output::ObjectOutput;
 use crate::builder::output::work_folder::{Difference, Identity, all_differences};
-use crate::builder::output::{Output, OutputState, Request};
+use crate::builder::output::{Output, OutputState, Target};
 use crate::builder::part_receipt::PartReceipt;
 use crate::builder::plan::{Plan, row_groups};
 use crate::builder::prepare::{BuildProgress, BuildStage, PreparedBuild, Tuning, prepare};
 use crate::builder::reference_rows::generate_reference_rows;
 use crate::builder::token_store::{Division, Store};
-use crate::builder::write_shards::{PartShards, ShardJob, write_shard_files};
+use crate::builder::write_shards::{PieceStats, ShardJob, WrittenShard, write_shard_files};
 use crate::config::check::conflict;
 use crate::config::part::Part;
 use crate::config::resolved::ResolvedConfig;
@@ -47,7 +47,7 @@ use crate::documents::Counts;
 use crate::documents::selection::{check_held_out, with_limit};
 use crate::error::{Error, Result, finished_data_set};
 use crate::shard::documents::document_format;
-use crate::shard::writer::{Footer, RowColumns, RowEncoder, ShardFormat};
+use crate::shard::writer::{RowColumns, RowEncoder, ShardFormat, shared_footer};
 
 /// The result of a build.
 #[derive(Clone, Debug)]
@@ -182,39 +182,33 @@ impl PreparedBuild<'_> {
         }
     }
 
-    /// Returns the description that is written to the footers of the shards.
-    pub(crate) fn footer(&self, shards: usize) -> Footer {
-        Footer::new(&self.resolved(shards), digest_bytes(self.vocabulary.bytes()))
+    /// Returns the entries that the footers of all shards have.
+    pub(crate) fn footer(&self, shards: usize) -> Vec<KeyValue> {
+        shared_footer(&self.resolved(shards), digest_bytes(self.vocabulary.bytes()))
     }
 
     /// Opens and locks the output folder, or returns the data set in it if this command made it; rejects any other data
     /// set.
     pub(crate) fn open<'f>(&self, files: &'f dyn FileSystem) -> Result<OutputState<'f>> {
-        let folder = self.config.output()?;
-        let part = self.config.part()?;
-        let overwrite = self.config.overwrite;
-        let options = self.resolved(self.config.num_shards.unwrap_or(0));
-        let identity = Identity::new(options, self.vocabulary.bytes());
-        let mut folder = folder.into_owned();
-        let mut scratch = self.config.scratch.as_deref().map(on_disk);
-        let objects = ObjectOutput::new(&folder, overwrite);
-        if let Some(objects) = &objects {
-            folder = objects.work_folder(scratch.take().as_deref(), !part.is_whole())?;
-        }
-        let staged = StagedFolder::new(files, &folder);
-        let state = match output::find_finished(&staged, objects.as_ref(), overwrite, part, &identity)? {
-            Some(manifest) => OutputState::Finished(Box::new(manifest)),
-            None => {
-                let folder = folder.as_path();
-                let identity = identity.clone();
-                let scratch = scratch.as_deref();
-                Output::open(files, Request { folder, scratch, overwrite, part, identity, objects })?
-            }
-        };
+        let identity = self.identity();
+        let state = Target::new(files, self, identity.clone())?.open()?;
         if let OutputState::Finished(manifest) = &state {
             self.reject_other(manifest, &identity)?;
         }
         Ok(state)
+    }
+
+    /// Rejects an output that a build would reject. Changes nothing.
+    pub(crate) fn check_output(&self) -> Result<()> {
+        let identity = self.identity();
+        match Target::new(&Disk, self, identity.clone())?.finished()? {
+            Some(manifest) => self.reject_other(&manifest, &identity),
+            None => Ok(()),
+        }
+    }
+
+    fn identity(&self) -> Identity {
+        Identity::new(self.resolved(self.config.num_shards.unwrap_or(0)), self.vocabulary.bytes())
     }
 
     /// Rejects a finished data set whose options or text differ from the ones of this command.
@@ -246,7 +240,7 @@ impl PreparedBuild<'_> {
         progress: &mut dyn FnMut(BuildProgress),
     ) -> Result<PartReceipt> {
         let config = self.config;
-        let part = self.config.part()?;
+        let part = self.part;
         let division = Division::new(self)?;
         division.tokenize(self, &output.work, progress)?;
         let store = division.store(self, output);
@@ -267,7 +261,7 @@ impl PreparedBuild<'_> {
         if let Some(objects) = &output.objects {
             objects.claim(&store.build)?;
         }
-        let PartShards { shards, stats } = self.write_shard_files(output, &mut store, &plan, progress)?;
+        let (shards, stats) = self.write_shard_files(output, &mut store, &plan, progress)?;
         let vocabulary = VocabularyEntry {
             file: VOCABULARY.to_owned(),
             size: self.vocabulary.len(),
@@ -302,10 +296,8 @@ impl PreparedBuild<'_> {
         store: &mut Store,
         plan: &Plan,
         progress: &mut dyn FnMut(BuildProgress),
-    ) -> Result<PartShards> {
+    ) -> Result<(Vec<WrittenShard>, PieceStats)> {
         let config = self.config;
-        let part = self.config.part()?;
-        let build = &store.build.clone();
         let tuning = Tuning::new(self.budget, self.pool.current_num_threads(), plan.unit_bytes());
         let tuning = self.tuning.unwrap_or(tuning);
         let workers = tuning.workers;
@@ -315,8 +307,11 @@ impl PreparedBuild<'_> {
             Layout::Documents => document_format(self.stored_ids()),
         };
         let stop = &AtomicBool::new(false);
-        let tokens = store.counts.tokens;
-        let job = ShardJob { prepared: self, output, plan, part, format, build, tokens, footer, stop };
+        if config.random == RandomMode::Keyed {
+            store.load_index(tuning.index)?;
+        }
+        let store = &*store;
+        let job = ShardJob { prepared: self, output, plan, store, format, footer, stop };
         if config.random == RandomMode::Reference {
             let rows = generate_reference_rows(self, store, plan.width, &output.work, progress)?;
             let encoder = |_| RowEncoder::new(self.row_columns());
@@ -331,7 +326,6 @@ impl PreparedBuild<'_> {
             };
             return write_shard_files(&job, &mut encoders, items, work, progress);
         }
-        store.load_index(tuning.index)?;
         let buckets = BucketJob { prepared: self, store, plan, stop };
         let mut bucket_workers =
             (0..workers).map(|_| BucketWorker::new(&buckets)).collect::<Result<Vec<_>>>()?;

@@ -13,9 +13,8 @@ use crate::builder::output::{Output, OutputState};
 use crate::builder::part_receipt::PartReceipt;
 use crate::builder::prepare::{BuildProgress, BuildStage, PreparedBuild, prepare};
 use crate::builder::token_store::Division;
-use crate::builder::write_shards::{has_digest, is_shard_receipt};
+use crate::builder::write_shards::{WrittenShard, has_digest, is_shard_receipt, receipt_name};
 use crate::config::BuildConfig;
-use crate::config::part::Part;
 use crate::dataset::manifest::{Manifest, VOCABULARY};
 use crate::documents::selection::with_limit;
 use crate::error::{Result, unfinished_build};
@@ -74,7 +73,6 @@ pub(crate) fn build_prepared_part(
     prepared: &PreparedBuild<'_>,
     progress: &mut dyn FnMut(BuildProgress),
 ) -> Result<PartOutcome> {
-    let part = prepared.config.part()?;
     let output = match prepared.open(files)? {
         OutputState::Open(output) => *output,
         OutputState::Finished(manifest) => return part_of(&manifest, prepared),
@@ -85,7 +83,7 @@ pub(crate) fn build_prepared_part(
         rows: receipt.shards.iter().map(|shard| shard.entry.rows).sum(),
         was_finished,
     };
-    if let Some(receipt) = finished_before(prepared, &output, part, progress)? {
+    if let Some(receipt) = finished_before(prepared, &output, progress)? {
         return Ok(outcome(&receipt, true));
     }
     let receipt = prepared.build(&output, progress)?;
@@ -102,8 +100,7 @@ pub(crate) fn build_prepared_part(
 
 /// Returns the share of a part in a finished data set.
 fn part_of(manifest: &Manifest, prepared: &PreparedBuild<'_>) -> Result<PartOutcome> {
-    let part = prepared.config.part()?;
-    let own = || (0..).zip(&manifest.shards).filter(|(shard, _)| part.has(*shard));
+    let own = || (0..).zip(&manifest.shards).filter(|(shard, _)| prepared.part.has(*shard));
     Ok(PartOutcome {
         output: prepared.config.output()?.into_owned(),
         shards: own().count(),
@@ -118,9 +115,9 @@ fn part_of(manifest: &Manifest, prepared: &PreparedBuild<'_>) -> Result<PartOutc
 fn finished_before(
     prepared: &PreparedBuild<'_>,
     output: &Output<'_>,
-    part: Part,
     progress: &mut dyn FnMut(BuildProgress),
 ) -> Result<Option<PartReceipt>> {
+    let part = prepared.part;
     let receipt = match PartReceipt::read(output.folder.path(), part) {
         Err(error) if error.class() == Class::Data => {
             // Treats a damaged receipt as a missing one. This part's own lock is held.
@@ -167,7 +164,10 @@ fn all_valid(
     let mut on_tick = || progress(BuildProgress { stage: BuildStage::Checking, done: 0, total });
     let mut workers = vec![(); prepared.pool.current_num_threads()];
     let shards = receipt.shards.iter().collect();
-    let check = |(): &mut (), shard| output.has_published(shard);
+    // Reads the whole file, also in a store.
+    let check = |(): &mut (), shard: &WrittenShard| {
+        has_digest(&output.path().join(&shard.entry.file), &shard.entry.blake3)
+    };
     let stop = AtomicBool::new(false);
     let valid = Workers::new(&prepared.pool, &mut workers, &stop).map_all(shards, check, &mut on_tick)?;
     let vocabulary = digest_bytes(prepared.vocabulary.bytes());
@@ -178,7 +178,8 @@ fn all_valid(
         // are kept.
         output.start_publishing()?;
         let invalid = receipt.shards.iter().zip(valid).filter(|(_, valid)| !*valid);
-        invalid.map(|(shard, _)| shard).try_for_each(|shard| shard.remove_receipt(&output.work.folder))?;
+        let mut receipts = invalid.map(|(shard, _)| receipt_name(shard.shard as usize));
+        receipts.try_for_each(|name| output.work.folder.remove(&name).map(drop))?;
     }
     Ok(all)
 }

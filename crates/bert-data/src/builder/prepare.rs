@@ -17,6 +17,7 @@ use rayon::ThreadPool;
 use crate::config::BuildConfig;
 use crate::config::byte_size::ByteSize;
 use crate::config::check::conflict;
+use crate::config::part::Part;
 use crate::documents::casing;
 use crate::error::{Error, Result};
 
@@ -26,6 +27,7 @@ pub(crate) const SEGMENT: u64 = 4 << 20;
 /// Everything that is checked and loaded before text is read.
 pub(crate) struct PreparedBuild<'a> {
     pub(crate) config: &'a BuildConfig,
+    pub(crate) part: Part,
     pub(crate) budget: ByteSize,
     /// In tests, replaces the tuning derived from the budget.
     pub(crate) tuning: Option<Tuning>,
@@ -53,6 +55,7 @@ pub(crate) fn prepare(config: &BuildConfig) -> Result<PreparedBuild<'_>> {
     let budget = resolve(config.memory_budget, pool.current_num_threads())?;
     Ok(PreparedBuild {
         config,
+        part: config.part()?,
         budget,
         tuning: None,
         segment: SEGMENT,

@@ -10,20 +10,23 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::thread;
 
-use bert_storage::{AtomicFile, StagedFolder, digest_file};
+use bert_storage::{AtomicFile, digest_file};
+use parquet::file::metadata::KeyValue;
 use serde::{Deserialize, Serialize};
 
 use crate::builder::output::Output;
 use crate::builder::plan::Plan;
 use crate::builder::prepare::{BuildProgress, BuildStage, PreparedBuild};
-use crate::config::part::Part;
+use crate::builder::token_store::Store;
 use crate::dataset::invariants::BuildTally;
 use crate::dataset::manifest::ShardEntry;
 use crate::documents::id_width::Tally;
 use crate::error::Result;
 use crate::instance::coverage::{Counters, Coverage, CoveredRanges, Uncovered};
 use crate::parallel::Workers;
-use crate::shard::writer::{EncodedRowGroup, FinishedShard, Footer, ShardFormat, ShardWriter, shard_name};
+use crate::shard::writer::{
+    EncodedRowGroup, FinishedShard, ShardFormat, ShardWriter, shard_footer, shard_name,
+};
 
 /// Encoded rows of one shard.
 pub(crate) struct ShardPiece {
@@ -33,21 +36,6 @@ pub(crate) struct ShardPiece {
     pub(crate) rows: Tally,
     /// Counts of the documents, if they are attached to this piece.
     pub(crate) stats: Option<PieceStats>,
-}
-
-impl WrittenShard {
-    /// Removes the shard's receipt from a work folder, so that the next run rebuilds the shard.
-    pub(crate) fn remove_receipt(&self, work: &StagedFolder<'_>) -> Result<()> {
-        work.remove(&receipt_name(self.shard as usize))?;
-        Ok(())
-    }
-}
-
-impl Output<'_> {
-    /// Returns whether a published shard matches the written one. Reads the whole file, also in a store.
-    pub(crate) fn has_published(&self, shard: &WrittenShard) -> Result<bool> {
-        has_digest(&self.path().join(&shard.entry.file), &shard.entry.blake3)
-    }
 }
 
 /// Returns whether a file exists and has this digest.
@@ -67,13 +55,7 @@ struct ShardReceipt {
     written: WrittenShard,
     /// Counts of the rows of the shard, and of the documents that are counted together with it.
     #[serde(rename = "made")]
-    stats: Option<PieceStats>,
-}
-
-/// The shards of a part and the sum of their counts.
-pub(crate) struct PartShards {
-    pub(crate) shards: Vec<WrittenShard>,
-    pub(crate) stats: PieceStats,
+    stats: PieceStats,
 }
 
 /// Returns whether a file of a work folder is the receipt of a finished shard.
@@ -81,7 +63,8 @@ pub(crate) fn is_shard_receipt(name: &str) -> bool {
     name.starts_with("shard-") && name.ends_with(".json")
 }
 
-fn receipt_name(shard: usize) -> String {
+/// Returns the name of the receipt of a shard.
+pub(crate) fn receipt_name(shard: usize) -> String {
     format!("shard-{shard:05}.json")
 }
 
@@ -105,13 +88,10 @@ pub(crate) struct ShardJob<'a> {
     pub(crate) prepared: &'a PreparedBuild<'a>,
     pub(crate) output: &'a Output<'a>,
     pub(crate) plan: &'a Plan,
-    pub(crate) part: Part,
+    pub(crate) store: &'a Store,
     pub(crate) format: ShardFormat,
-    pub(crate) build: &'a str,
-    /// Number of tokens in the text.
-    pub(crate) tokens: u64,
-    /// The description that is written to the footers of the shards.
-    pub(crate) footer: &'a Footer,
+    /// The entries that the footers of all shards have.
+    pub(crate) footer: &'a [KeyValue],
     /// Set when the caller has given up; later results are discarded.
     pub(crate) stop: &'a AtomicBool,
 }
@@ -123,7 +103,8 @@ impl ShardJob<'_> {
     }
 }
 
-/// Writes the shards of this part from pieces, in order, and reuses finished shards. `work` returns the pieces of an
+/// Writes the shards of this part from pieces, in order, and reuses finished shards. Returns the shards and the sum of
+/// their counts. `work` returns the pieces of an
 /// item that belong to wanted shards; over all items, in order, the pieces must be in shard order. `progress` is called
 /// after each item and every tenth of a second. If `progress` panics, the work ends; `work` may return anything once
 /// the job's `stop` flag is set.
@@ -133,9 +114,9 @@ pub(crate) fn write_shard_files<W: Send, T: Send + Clone>(
     items: impl FnOnce(&[bool]) -> Vec<T>,
     work: impl Fn(&mut W, T, &[bool]) -> Result<Vec<ShardPiece>> + Sync,
     progress: &mut dyn FnMut(BuildProgress),
-) -> Result<PartShards> {
-    let mut sum = PartStats::new(job.prepared.config.max_seq_length, job.tokens);
-    let CachedShards { mut shards, missing } = cached_shards(job, &mut sum, progress)?;
+) -> Result<(Vec<WrittenShard>, PieceStats)> {
+    let mut sum = PartStats::new(job.prepared.config.max_seq_length, job.store.counts.tokens);
+    let (mut shards, missing) = cached_shards(job, &mut sum, progress)?;
     let mut wanted = vec![false; job.plan.shards];
     missing.iter().for_each(|&shard| wanted[shard] = true);
     let items = items(&wanted);
@@ -179,7 +160,7 @@ pub(crate) fn write_shard_files<W: Send, T: Send + Clone>(
         written
     })?;
     shards.sort_unstable_by_key(|shard| shard.shard);
-    Ok(PartShards { shards, stats: sum.finish() })
+    Ok((shards, sum.finish()))
 }
 
 /// Appends pieces to their shards.
@@ -202,40 +183,33 @@ impl<'a> PieceWriter<'a, '_> {
             None => {
                 let files = self.job.output.folder.files();
                 let path = self.job.path(piece.shard);
-                let footer = self.job.footer.for_shard(piece.shard);
+                let footer = shard_footer(self.job.footer, piece.shard, self.job.plan.shards);
                 let out = AtomicFile::create(files, &path)?;
                 let writer = ShardWriter::new(out, &path, &self.job.format, footer)?;
-                self.open.insert(CompletedShard { shard: piece.shard, writer, stats: None })
+                let stats = PieceStats::new(self.job.prepared.config.max_seq_length);
+                self.open.insert(CompletedShard { shard: piece.shard, writer, stats })
             }
         };
         piece.groups.into_iter().try_for_each(|group| open.writer.append(group))?;
-        let stats =
-            open.stats.get_or_insert_with(|| PieceStats::new(self.job.prepared.config.max_seq_length));
-        stats.tally.rows.add(piece.rows);
-        piece.stats.iter().for_each(|more| stats.add(more));
+        open.stats.tally.rows.add(piece.rows);
+        piece.stats.iter().for_each(|more| open.stats.add(more));
         Ok(true)
     }
 }
 
-/// The shards of this part that an earlier run finished, and the indices of the missing ones.
-struct CachedShards {
-    shards: Vec<WrittenShard>,
-    missing: Vec<usize>,
-}
-
-/// Finds the shards of this part that an earlier run finished.
+/// Finds the shards of this part that an earlier run finished. Also returns the indices of the missing ones.
 fn cached_shards(
     job: &ShardJob<'_>,
     sum: &mut PartStats,
     progress: &mut dyn FnMut(BuildProgress),
-) -> Result<CachedShards> {
+) -> Result<(Vec<WrittenShard>, Vec<usize>)> {
     let mut shards = Vec::new();
     let mut missing = Vec::new();
-    for shard in (0..job.plan.shards).filter(|&shard| job.part.has(shard)) {
+    for shard in (0..job.plan.shards).filter(|&shard| job.prepared.part.has(shard)) {
         let name = shard_name(shard, job.plan.shards, job.prepared.config.held_out);
-        match cached_shard(job.output, job.build, shard, &name)? {
+        match cached_shard(job.output, &job.store.build, shard, &name)? {
             Some(receipt) => {
-                receipt.stats.iter().for_each(|stats| sum.add(stats));
+                sum.add(&receipt.stats);
                 shards.push(receipt.written);
             }
             None => missing.push(shard),
@@ -246,14 +220,14 @@ fn cached_shards(
         let total = (shards.len() + missing.len()) as u64;
         progress(BuildProgress { stage: BuildStage::ReusedShards, done, total });
     }
-    Ok(CachedShards { shards, missing })
+    Ok((shards, missing))
 }
 
 /// A shard whose row groups are all written.
 struct CompletedShard<'a> {
     shard: usize,
     writer: ShardWriter<AtomicFile<'a>>,
-    stats: Option<PieceStats>,
+    stats: PieceStats,
 }
 
 /// Finishes each file: syncs and renames it and writes its receipt, until the work is stopped.
@@ -281,9 +255,9 @@ fn finish_shards<'a>(
             blake3: file.blake3,
         };
         let written = WrittenShard { shard: shard as u64, rows, entry };
-        let receipt = ShardReceipt { build: job.build.to_owned(), written, stats };
+        let receipt = ShardReceipt { build: job.store.build.clone(), written, stats };
         job.output.work.folder.write_checksummed_unsynced(&receipt_name(shard), &receipt)?;
-        receipt.stats.iter().for_each(|stats| sum.add(stats));
+        sum.add(&receipt.stats);
         finished.push(receipt.written);
     }
     Ok(finished)

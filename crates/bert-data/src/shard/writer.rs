@@ -256,34 +256,21 @@ fn failed(path: &Path) -> impl FnOnce(ParquetError) -> Error {
     }
 }
 
-/// The footer entries that all shards of a data set share.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Footer {
-    config: String,
-    vocabulary: String,
-    random_seed: u64,
-    shards: usize,
+/// Returns the footer entries that all shards of a data set share, from its options and the digest of its vocabulary.
+pub(crate) fn shared_footer(config: &ResolvedConfig, vocabulary: String) -> Vec<KeyValue> {
+    let entry = |key: &str, value: String| KeyValue::new(format!("bert.{key}"), value);
+    vec![
+        entry("format_version", FORMAT_VERSION.to_string()),
+        entry("config", config.digest()),
+        entry("vocabulary", vocabulary),
+        entry("random_seed", config.random_seed.to_string()),
+    ]
 }
 
-impl Footer {
-    /// Creates the entries for a data set with these options and the digest of its vocabulary.
-    pub(crate) fn new(config: &ResolvedConfig, vocabulary: String) -> Self {
-        let random_seed = config.random_seed;
-        let shards = config.num_shards;
-        Self { config: config.digest(), vocabulary, random_seed, shards }
-    }
-
-    /// Returns the entries of one shard.
-    pub(crate) fn for_shard(&self, shard: usize) -> Vec<KeyValue> {
-        let entry = |key: &str, value: String| KeyValue::new(format!("bert.{key}"), value);
-        vec![
-            entry("format_version", FORMAT_VERSION.to_string()),
-            entry("config", self.config.clone()),
-            entry("vocabulary", self.vocabulary.clone()),
-            entry("random_seed", self.random_seed.to_string()),
-            entry("shard", format!("{shard} of {}", self.shards)),
-        ]
-    }
+/// Returns the footer entries of one of `shards` shards.
+pub(crate) fn shard_footer(shared: &[KeyValue], shard: usize, shards: usize) -> Vec<KeyValue> {
+    let own = KeyValue::new("bert.shard".to_owned(), format!("{shard} of {shards}"));
+    shared.iter().cloned().chain([own]).collect()
 }
 
 /// Columns that contain 0 or 1 for each token: their minimum and maximum would be useless and would take 4 % of the

@@ -91,7 +91,8 @@ impl fmt::Display for Estimate {
     }
 }
 
-/// Estimates the output of [`crate::build`] for a configuration. The output folder is neither required nor changed.
+/// Estimates the output of [`crate::build`] for a configuration. The output folder is neither required nor changed, but
+/// one that a build would reject is rejected.
 ///
 /// # Errors
 /// Fails as [`crate::build`] does for options and inputs. Errors in the text outside the sample are not found.
@@ -99,6 +100,9 @@ pub fn dry_run(config: &BuildConfig) -> Result<Estimate> {
     let start = Instant::now();
     let config = &*with_limit(config)?;
     let prepared = prepare(config)?;
+    if config.output.is_some() {
+        prepared.check_output()?;
+    }
     let sample = Sample::read(&prepared)?;
     let reading = start.elapsed().as_secs_f64();
     let scale = sample.text_bytes as f64 / sample.bytes.max(1) as f64;

@@ -31,19 +31,12 @@ pub(super) struct Sample {
     pub(super) read: ReadReport,
 }
 
-/// A sampled block of the text.
-struct SampledBlock {
-    number: usize,
-    block: Block,
-    /// Bytes of the text that the block represents.
-    bytes: u64,
-}
-
 impl Sample {
     pub(super) fn read(prepared: &PreparedBuild<'_>) -> Result<Self> {
         let mut sample = Self::default();
         let bad_lines = prepared.config.text_rules().bad_lines;
         let mut lines = LineCheck::default();
+        // The number of each block, the block, and the bytes of the text that it represents.
         let mut sampled = Vec::new();
         let mut number = 0usize;
         let mut distance = 1;
@@ -56,19 +49,20 @@ impl Sample {
                 let counts = LineCheck::count(&block, path, bad_lines)?;
                 lines.add_block(counts, path, block.ends_file, bad_lines)?;
                 if number.is_multiple_of(distance) {
-                    sampled.push(shortened(number, block, path, prepared)?);
+                    let (block, bytes) = shortened(block, path, prepared)?;
+                    sampled.push((number, block, bytes));
                 }
                 number += 1;
                 if sampled.len() > MAX_BLOCKS {
                     distance *= 2;
-                    sampled.retain(|block| block.number.is_multiple_of(distance));
+                    sampled.retain(|(number, ..)| number.is_multiple_of(distance));
                 }
             }
             sample.read.inputs.push(reader.description());
             sample.read.remarks.add(reader.remarks(path, &prepared.config.text_column));
         }
-        sample.bytes = sampled.iter().map(|block| block.bytes).sum();
-        sample.blocks = sampled.into_iter().map(|block| block.block).collect();
+        sample.bytes = sampled.iter().map(|(.., bytes)| bytes).sum();
+        sample.blocks = sampled.into_iter().map(|(_, block, _)| block).collect();
         Ok(sample)
     }
 }
@@ -89,33 +83,24 @@ fn begun_documents(block: &Block, in_document: &mut bool) -> u64 {
     begun
 }
 
-/// Truncates a long block.
-fn shortened(
-    number: usize,
-    mut block: Block,
-    path: &Path,
-    prepared: &PreparedBuild<'_>,
-) -> Result<SampledBlock> {
-    if block.bytes.len() <= MAX_BLOCK_BYTES {
-        return Ok(SampledBlock { number, bytes: block.bytes.len() as u64, block });
+/// Truncates a long block. Also returns the number of bytes of the text that the block then represents.
+fn shortened(mut block: Block, path: &Path, prepared: &PreparedBuild<'_>) -> Result<(Block, u64)> {
+    if block.bytes.len() > MAX_BLOCK_BYTES && block.format.is_table() {
+        return first_rows(&block, path, prepared);
     }
-    if block.format.is_table() {
-        return first_rows(number, &block, path, prepared);
+    if block.bytes.len() > MAX_BLOCK_BYTES {
+        let end = block.bytes[..MAX_BLOCK_BYTES].iter().rposition(|&byte| byte == b'\n');
+        block.bytes.truncate(end.map_or_else(|| character_boundary(&block.bytes), |end| end + 1));
+        block.bytes.shrink_to_fit();
+        block.ends_file = false;
     }
-    let end = block.bytes[..MAX_BLOCK_BYTES].iter().rposition(|&byte| byte == b'\n');
-    block.bytes.truncate(end.map_or_else(|| character_boundary(&block.bytes), |end| end + 1));
-    block.bytes.shrink_to_fit();
-    block.ends_file = false;
-    Ok(SampledBlock { number, bytes: block.bytes.len() as u64, block })
+    let bytes = block.bytes.len() as u64;
+    Ok((block, bytes))
 }
 
-/// Returns the texts of the first rows of a block, the last one truncated, as a block of rows.
-fn first_rows(
-    number: usize,
-    block: &Block,
-    path: &Path,
-    prepared: &PreparedBuild<'_>,
-) -> Result<SampledBlock> {
+/// Returns the texts of the first rows of a block, the last one truncated, as a block of rows. Also returns the number of
+/// bytes of the text that they represent.
+fn first_rows(block: &Block, path: &Path, prepared: &PreparedBuild<'_>) -> Result<(Block, u64)> {
     let mut bytes = Vec::new();
     let mut row_ends = Vec::new();
     let mut text_bytes = 0u64;
@@ -138,7 +123,7 @@ fn first_rows(
     let ends_file = false;
     let lists = block.lists;
     let block = Block { file, format, first_line, bytes, row_ends, null_rows, wiki, lists, ends_file };
-    Ok(SampledBlock { number, block, bytes: represented })
+    Ok((block, represented))
 }
 
 /// Returns the last offset up to [`MAX_BLOCK_BYTES`] that is a UTF-8 character boundary.

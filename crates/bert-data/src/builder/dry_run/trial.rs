@@ -18,7 +18,7 @@ use crate::instance::masking::KeyedInstances;
 use crate::parallel::Workers;
 use crate::shard::documents::{DocumentEncoder, document_format};
 use crate::shard::row::pack;
-use crate::shard::writer::{EncodedRowGroup, RowEncoder, ShardFormat, ShardWriter};
+use crate::shard::writer::{EncodedRowGroup, RowEncoder, ShardFormat, ShardWriter, shard_footer};
 
 /// Minimum number of instances built from the sample, if its passes yield that many.
 const MIN_ROWS: u64 = 40_000;
@@ -51,9 +51,9 @@ impl Trial {
         text: &Documents,
         scale: f64,
     ) -> Result<Self> {
-        let Timed { result: sample, seconds: building } = time_warm(|| build_rows(prepared, text))?;
+        let (sample, building) = time_warm(|| build_rows(prepared, text))?;
         let tuning = Tuning::new(prepared.budget, prepared.pool.current_num_threads(), plan.unit_bytes());
-        let Timed { result: bytes, seconds: writing } = time_warm(|| match prepared.config.layout {
+        let (bytes, writing) = time_warm(|| match prepared.config.layout {
             Layout::Instances => encode_rows(prepared, plan, &tuning, &sample),
             Layout::Documents => encode_documents(prepared, plan, &tuning, text, scale),
         })?;
@@ -65,18 +65,13 @@ impl Trial {
     }
 }
 
-/// A result and the time that it took.
-struct Timed<T> {
-    result: T,
-    seconds: f64,
-}
-
-/// Runs `work` twice and returns the second result with its time. This excludes startup costs (starting threads, first
+/// Runs `work` twice and returns the second result with its time in seconds. This excludes startup costs (starting threads, first
 /// use of memory), which do not matter in a long build.
-fn time_warm<T>(work: impl Fn() -> Result<T>) -> Result<Timed<T>> {
+fn time_warm<T>(work: impl Fn() -> Result<T>) -> Result<(T, f64)> {
     work()?;
     let start = Instant::now();
-    Ok(Timed { result: work()?, seconds: start.elapsed().as_secs_f64() })
+    let result = work()?;
+    Ok((result, start.elapsed().as_secs_f64()))
 }
 
 /// Packed rows of the sample.
@@ -189,7 +184,7 @@ fn bytes_of(
     format: &ShardFormat,
     mut groups: impl Iterator<Item = EncodedRowGroup>,
 ) -> Result<u64> {
-    let footer = prepared.footer(plan.shards).for_shard(0);
+    let footer = shard_footer(&prepared.footer(plan.shards), 0, plan.shards);
     let mut shard = ShardWriter::new(Vec::new(), Path::new(PLACEHOLDER), format, footer)?;
     groups.try_for_each(|group| shard.append(group))?;
     Ok(shard.finish()?.out.len() as u64)

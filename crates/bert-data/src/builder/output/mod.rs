@@ -12,12 +12,13 @@ pub(crate) mod work_folder;
 
 use std::path::{Path, PathBuf};
 
-use bert_storage::{Class, FileSystem, LOCK, OutputLock, StagedFolder};
+use bert_storage::{Class, FileSystem, LOCK, OutputLock, StagedFolder, on_disk};
 
 use crate::builder::output::card::{CARD, card};
 use crate::builder::output::object_output::ObjectOutput;
 use crate::builder::output::scratch::{clear_text, folder_in};
 use crate::builder::output::work_folder::{COMMITTING, Identity, WorkFolder};
+use crate::builder::prepare::PreparedBuild;
 use crate::config::hold_out::HELD_OUT_FOLDER;
 use crate::config::part::{Owner, Part, owner_of};
 use crate::dataset::manifest::{MANIFEST, Manifest, VOCABULARY};
@@ -33,15 +34,76 @@ pub(crate) enum OutputState<'a> {
     Finished(Box<Manifest>),
 }
 
-/// The folder that a build asks for.
-pub(crate) struct Request<'a> {
-    pub(crate) folder: &'a Path,
+/// The output that a build asks for.
+pub(crate) struct Target<'a> {
+    folder: StagedFolder<'a>,
+    objects: Option<ObjectOutput>,
     /// Folder for the tokenized text, if it is a different folder.
-    pub(crate) scratch: Option<&'a Path>,
-    pub(crate) overwrite: bool,
-    pub(crate) part: Part,
-    pub(crate) identity: Identity,
-    pub(crate) objects: Option<ObjectOutput>,
+    scratch: Option<PathBuf>,
+    overwrite: bool,
+    part: Part,
+    identity: Identity,
+}
+
+impl<'a> Target<'a> {
+    /// Returns the output of a build.
+    pub(crate) fn new(
+        files: &'a dyn FileSystem,
+        prepared: &PreparedBuild<'_>,
+        identity: Identity,
+    ) -> Result<Self> {
+        let overwrite = prepared.config.overwrite;
+        let part = prepared.part;
+        let mut path = prepared.config.output()?.into_owned();
+        let mut scratch = prepared.config.scratch.as_deref().map(|scratch| on_disk(scratch).into_owned());
+        let objects = ObjectOutput::new(&path, overwrite);
+        if let Some(objects) = &objects {
+            path = objects.work_folder(scratch.take().as_deref(), !part.is_whole())?;
+        }
+        Ok(Self { folder: StagedFolder::new(files, &path), objects, scratch, overwrite, part, identity })
+    }
+
+    /// Rejects an output that cannot be used. Returns the manifest of a finished data set as [`check`] does, also from an
+    /// object store. Changes nothing.
+    pub(crate) fn finished(&self) -> Result<Option<Manifest>> {
+        let Self { folder, objects, overwrite, part, identity, .. } = self;
+        let found = check(folder, *overwrite, *part, identity)?;
+        match objects {
+            Some(objects) if !folder.inside(&part.work_name()).has(COMMITTING)? => objects.finished(),
+            _ => Ok(found),
+        }
+    }
+
+    /// Creates the folder if necessary, locks it, and opens or creates the work folder of this build. Returns a finished
+    /// data set instead, also if another process has just finished it.
+    pub(crate) fn open(self) -> Result<OutputState<'a>> {
+        if let Some(manifest) = self.finished()? {
+            return Ok(OutputState::Finished(Box::new(manifest)));
+        }
+        let created = !self.folder.exists()?;
+        self.folder.create()?;
+        let locks = if self.part.is_whole() {
+            vec![self.folder.lock(LOCK)?]
+        } else {
+            // Parts run concurrently, each with an exclusive lock on its own part.
+            vec![self.folder.lock_shared()?, self.folder.lock(&self.part.lock_name())?]
+        };
+        // Checks again, now under the lock.
+        if let Some(manifest) = self.finished()? {
+            return Ok(OutputState::Finished(Box::new(manifest)));
+        }
+        let Self { folder, objects, scratch, part, identity, .. } = self;
+        if part.is_whole() {
+            folder.remove_temporaries()?;
+        }
+        let text = match scratch {
+            Some(scratch) => StagedFolder::new(folder.files(), &folder_in(&scratch, folder.path())?),
+            None => folder.clone(),
+        };
+        let name = part.work_name();
+        let work = WorkFolder::open(folder.inside(&name), text.inside(&name), identity)?;
+        Ok(OutputState::Open(Box::new(Output { folder, objects, work, text, created, locks })))
+    }
 }
 
 /// A locked output folder.
@@ -152,21 +214,6 @@ fn withdraw_held_out(folder: &StagedFolder<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Runs [`check`] on the folder and on the object store of the data set.
-pub(crate) fn find_finished(
-    folder: &StagedFolder<'_>,
-    objects: Option<&ObjectOutput>,
-    overwrite: bool,
-    part: Part,
-    identity: &Identity,
-) -> Result<Option<Manifest>> {
-    let found = check(folder, overwrite, part, identity)?;
-    match objects {
-        Some(objects) if !folder.inside(&part.work_name()).has(COMMITTING)? => objects.finished(),
-        _ => Ok(found),
-    }
-}
-
 impl Drop for Output<'_> {
     /// After a failure without finished work, removes everything that this build created.
     fn drop(&mut self) {
@@ -184,35 +231,6 @@ impl Drop for Output<'_> {
 }
 
 impl<'a> Output<'a> {
-    /// Creates the folder if necessary, locks it, and opens or creates the work folder of this build. Returns the data
-    /// set instead if another process has just finished it.
-    pub(crate) fn open(files: &'a dyn FileSystem, request: Request<'_>) -> Result<OutputState<'a>> {
-        let Request { folder, scratch, overwrite, part, identity, objects } = request;
-        let folder = StagedFolder::new(files, folder);
-        let created = !folder.exists()?;
-        folder.create()?;
-        let locks = if part.is_whole() {
-            vec![folder.lock(LOCK)?]
-        } else {
-            // Parts run concurrently, each with an exclusive lock on its own part.
-            vec![folder.lock_shared()?, folder.lock(&part.lock_name())?]
-        };
-        // Checks again, now under the lock.
-        if let Some(manifest) = find_finished(&folder, objects.as_ref(), overwrite, part, &identity)? {
-            return Ok(OutputState::Finished(Box::new(manifest)));
-        }
-        if part.is_whole() {
-            folder.remove_temporaries()?;
-        }
-        let text = match scratch {
-            Some(scratch) => StagedFolder::new(files, &folder_in(scratch, folder.path())?),
-            None => folder.clone(),
-        };
-        let name = part.work_name();
-        let work = WorkFolder::open(folder.inside(&name), text.inside(&name), identity)?;
-        Ok(OutputState::Open(Box::new(Self { folder, objects, work, text, created, locks })))
-    }
-
     /// Returns the location of the data set: a folder or a URL.
     pub(crate) fn path(&self) -> &Path {
         self.objects.as_ref().map_or(self.folder.path(), |objects| objects.url.as_path())

@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 use crate::builder::output::Output;
 use crate::builder::output::work_folder::{TEXT_FILES, WorkFolder};
 use crate::builder::prepare::{BuildProgress, BuildStage, PreparedBuild};
-use crate::builder::token_store::segments::{SegmentText, Segments};
+use crate::builder::token_store::segments::{SegmentText, divide};
 use crate::builder::token_store::store::{DividedFile, Segment};
 use crate::config::part::Part;
 use crate::documents::id_width::Width;
@@ -75,8 +75,8 @@ pub(crate) struct Division {
 
 impl Division {
     pub(crate) fn new(prepared: &PreparedBuild<'_>) -> Result<Self> {
-        let Segments { segments, sizes } = Segments::divide(prepared)?;
-        Ok(Self { segments, sizes, part: prepared.config.part()? })
+        let (sizes, segments) = divide(prepared)?;
+        Ok(Self { segments, sizes, part: prepared.part })
     }
 
     /// Returns the segments that this part tokenizes.

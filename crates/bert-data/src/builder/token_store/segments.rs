@@ -31,32 +31,25 @@ impl SegmentText {
     }
 }
 
-/// The sizes of the input files, and the segments.
-pub(super) struct Segments {
-    pub(super) sizes: Vec<u64>,
-    pub(super) segments: Vec<SegmentText>,
-}
-
-impl Segments {
-    /// Divides the inputs of a build. Large files of text or JSON lines are divided between documents.
-    pub(super) fn divide(prepared: &PreparedBuild<'_>) -> Result<Self> {
-        let sizes = each_file(&prepared.files, bert_text::size)?;
-        // In reference mode a document may continue into the next file, so all files form one segment.
-        let is_reference = prepared.config.random == RandomMode::Reference;
-        let share = if is_reference { u64::MAX } else { share_of(&sizes, prepared.segment) };
-        let large: Vec<usize> = (0..sizes.len()).filter(|&file| sizes[file] / share >= 2).collect();
-        let paths: Vec<PathBuf> = large.iter().map(|&file| prepared.files[file].clone()).collect();
-        let ranges = each_file(&paths, |path| {
-            let bytes = bert_text::size(path)?;
-            match divisible_format(path, prepared.config.reading())? {
-                Some(format) => ranges_of(path, bytes, share, format),
-                None => Ok(Vec::new()),
-            }
-        })?;
-        let divided: Vec<(usize, Vec<FileRange>)> = large.into_iter().zip(ranges).collect();
-        let segments = segments_of(&sizes, share, divided);
-        Ok(Self { sizes, segments })
-    }
+/// Divides the inputs of a build into segments. Large files of text or JSON lines are divided between documents. Returns
+/// the size of each input file, and the segments.
+pub(super) fn divide(prepared: &PreparedBuild<'_>) -> Result<(Vec<u64>, Vec<SegmentText>)> {
+    let sizes = each_file(&prepared.files, bert_text::size)?;
+    // In reference mode a document may continue into the next file, so all files form one segment.
+    let is_reference = prepared.config.random == RandomMode::Reference;
+    let share = if is_reference { u64::MAX } else { share_of(&sizes, prepared.segment) };
+    let large: Vec<usize> = (0..sizes.len()).filter(|&file| sizes[file] / share >= 2).collect();
+    let paths: Vec<PathBuf> = large.iter().map(|&file| prepared.files[file].clone()).collect();
+    let ranges = each_file(&paths, |path| {
+        let bytes = bert_text::size(path)?;
+        match divisible_format(path, prepared.config.reading())? {
+            Some(format) => ranges_of(path, bytes, share, format),
+            None => Ok(Vec::new()),
+        }
+    })?;
+    let divided: Vec<(usize, Vec<FileRange>)> = large.into_iter().zip(ranges).collect();
+    let segments = segments_of(&sizes, share, divided);
+    Ok((sizes, segments))
 }
 
 /// Returns the minimum number of bytes of a segment.
