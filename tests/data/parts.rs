@@ -90,6 +90,18 @@ fn engine_rejects_unsupported_options() {
     }
 }
 
+#[test]
+fn engines_make_whole_data_sets() {
+    let folder = Folder::new();
+    let line =
+        "make-pretrain-data --input train.txt --vocab vocab.txt --output data --engine ballista://host:1";
+    let ended = folder.run(&format!("{line} --tokenize-only"));
+    assert_eq!(ended.code, Some(2), "{}", ended.stderr);
+    let message = "the argument '--engine <ENGINE>' cannot be used with";
+    let other = "the argument '--tokenize-only' cannot be used with";
+    assert!(ended.stderr.contains(message) || ended.stderr.contains(other), "{}", ended.stderr);
+}
+
 #[cfg(target_os = "linux")]
 #[test]
 fn full_stdout_is_reported() {

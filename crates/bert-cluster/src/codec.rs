@@ -36,14 +36,7 @@ impl PhysicalExtensionCodec for Codec {
         match buf.split_first() {
             Some((&BALLISTA, rest)) => self.ballista.try_decode(rest, inputs, ctx, converter),
             Some((&PARTS, json)) => {
-                let work: Work = serde_json::from_slice(json).map_err(invalid)?;
-                if work.program != Work::PROGRAM {
-                    let theirs = &work.program;
-                    let ours = Work::PROGRAM;
-                    return Err(invalid(format!(
-                        "the job was planned by {theirs}, but this executor is {ours}"
-                    )));
-                }
+                let work = Work::parse(json).map_err(invalid)?;
                 let [input] = inputs else { return Err(invalid("an operator of parts has one input")) };
                 Ok(Arc::new(PartsExec::new(Arc::new(work), Arc::clone(input))))
             }

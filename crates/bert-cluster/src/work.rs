@@ -78,6 +78,20 @@ impl Work {
         Self { program: Self::PROGRAM.to_owned(), stage, config, parts }
     }
 
+    /// Parses the work of this version of the program.
+    ///
+    /// # Errors
+    /// Fails when the text is not a work, or when another version planned it.
+    pub fn parse(json: &[u8]) -> Result<Self, String> {
+        let work: Self = serde_json::from_slice(json).map_err(|error| error.to_string())?;
+        if work.program != Self::PROGRAM {
+            let theirs = &work.program;
+            let ours = Self::PROGRAM;
+            return Err(format!("the job was planned by {theirs}, but this executor is {ours}"));
+        }
+        Ok(work)
+    }
+
     /// Runs one part. A failure that another attempt may fix is returned as an error; any other is in the receipt, with
     /// the builder's message.
     ///

@@ -73,14 +73,7 @@ fn plan(
 
 /// Runs one part. An `OSError` is transient and can be retried; a failure in the receipt is permanent.
 fn done(work: &str, part: u32) -> PyResult<Receipt> {
-    let work: Work = serde_json::from_str(work).map_err(invalid)?;
-    if work.program != Work::PROGRAM {
-        return Err(invalid(format!(
-            "the task was planned by {}, but this is {}",
-            work.program,
-            Work::PROGRAM
-        )));
-    }
+    let work = Work::parse(work.as_bytes()).map_err(invalid)?;
     work.run(part, &AtomicBool::new(false)).map_err(|error| PyOSError::new_err(error.to_string()))
 }
 

@@ -39,11 +39,6 @@ pub(crate) fn finished_data_set(differences: &str) -> Error {
     ))
 }
 
-/// Returns the error for a null in a column of a shard.
-pub(crate) fn null_in(column: &str) -> Error {
-    Error::data(format!("column {column} has a null"))
-}
-
 /// Returns the error for a token that the vocabulary does not have.
 pub(crate) fn unknown_token(id: i32, vocabulary: usize) -> Error {
     Error::data(format!("token id {id} is outside the vocabulary of {vocabulary}"))

@@ -1,5 +1,6 @@
 //! Rejects option values that are out of range and combinations of flags that exclude each other.
 
+use bert_storage::reject_url;
 use bert_text::{Format, TEXT_COLUMN};
 
 use super::{
@@ -94,6 +95,7 @@ impl BuildConfig {
         }
         check_utf8(self.strict_utf8, self.lossy_utf8)?;
         self.part()?;
+        self.scratch.as_deref().map_or(Ok(()), reject_url)?;
         self.check_columns()?;
         self.check_reference_mode()?;
         self.check_layout()

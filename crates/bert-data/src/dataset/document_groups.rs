@@ -113,8 +113,8 @@ pub fn read_all_documents(data: &DataSet) -> Result<Bucket> {
     let all = groups.read(0..groups.len())?;
     let documents = all.documents();
     let report = &data.manifest().report;
-    let path = Manifest::path(data.folder());
-    check_equal(&path, "the sentences of all shards", documents.sentences(), report.sentences)?;
-    check_equal(&path, "the tokens of all shards", documents.tokens(), report.tokens)?;
+    check_equal("the sentences of all shards", documents.sentences(), report.sentences)
+        .and_then(|()| check_equal("the tokens of all shards", documents.tokens(), report.tokens))
+        .map_err(|error| error.at(Manifest::path(data.folder())))?;
     Ok(all)
 }

@@ -283,8 +283,9 @@ impl Manifest {
         let vocabulary = Vocabulary::read(&path)?;
         let found = vocabulary.len() as u64;
         let expected = self.vocabulary.size as u64;
-        check_equal(&Self::path(folder), "the vocabulary's size", found, expected)?;
-        self.check_replacements(&Self::path(folder), &vocabulary)?;
+        check_equal("the vocabulary's size", found, expected)
+            .and_then(|()| self.check_replacements(&vocabulary))
+            .map_err(|error| error.at(Self::path(folder)))?;
         Ok(vocabulary)
     }
 
@@ -313,17 +314,18 @@ impl Manifest {
     pub(crate) fn check_rows(&self, folder: &Path, index: usize, rows: u64, groups: u64) -> Result<()> {
         let path = self.shard_path(folder, index);
         let shard = &self.shards[index];
-        check_equal(&path, "the shard's rows", rows, shard.rows)?;
-        check_equal(&path, "the shard's row groups", groups, shard.row_groups)
+        check_equal("the shard's rows", rows, shard.rows)
+            .and_then(|()| check_equal("the shard's row groups", groups, shard.row_groups))
+            .map_err(|error| error.at(path))
     }
 }
 
-/// Compares two numbers of a manifest, or a number with a count; the error names `path`.
-pub(crate) fn check_equal(path: &Path, what: &'static str, found: u64, expected: u64) -> Result<()> {
+/// Compares two numbers of a manifest, or a number with a count.
+pub(crate) fn check_equal(what: &'static str, found: u64, expected: u64) -> Result<()> {
     if found == expected {
         return Ok(());
     }
-    Err(Error::data(format!("{what} is {found}, expected {expected}")).at(path))
+    Err(Error::data(format!("{what} is {found}, expected {expected}")))
 }
 
 fn check_digest_of(path: &Path, expected: &str) -> Result<()> {

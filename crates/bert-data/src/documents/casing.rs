@@ -36,7 +36,8 @@ pub fn casing_warning(config: &BuildConfig) -> Result<Option<String>> {
     if settings.do_lower_case && !settings.strips_accents() && config.strip_accents.is_none() {
         let (accented, words) = accented_words(&vocabulary);
         // Marks of other scripts are letters, so there is nothing to warn of.
-        let accented: Vec<_> = accented.into_iter().filter(|word| marks(word) == Marks::Accents).collect();
+        let accented: Vec<_> =
+            accented.into_iter().filter(|word| marks(word) == Some(Marks::Accents)).collect();
         let Some(first) = accented.first() else { return Ok(None) };
         let are_many = accented.len() as f64 > MAX_ACCENTED_FRACTION * words as f64;
         return Ok(are_many.then(|| {

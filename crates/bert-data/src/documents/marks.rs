@@ -21,27 +21,22 @@ const FILES: usize = 16;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct LostMarks {
     words: u64,
-    /// Number of words with accents of Latin, Greek or Cyrillic, and the first one.
-    accents: u64,
-    accent: Option<String>,
-    /// Number of words with marks of other scripts, and the first one.
-    letters: u64,
-    letter: Option<String>,
+    /// Number of words with each kind of [`Marks`], and the first one.
+    found: [(u64, Option<String>); 2],
 }
 
 /// The kind of the marks of a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Marks {
-    None,
     /// Accents of Latin, Greek or Cyrillic only.
     Accents,
     /// Marks of another script.
     Letters,
 }
 
-/// Returns the kind of the marks of a word.
-pub(crate) fn marks(word: &str) -> Marks {
-    let mut found = Marks::None;
+/// Returns the kind of the marks of a word, if it has any.
+pub(crate) fn marks(word: &str) -> Option<Marks> {
+    let mut found = None;
     if word.is_ascii() {
         return found;
     }
@@ -55,9 +50,9 @@ pub(crate) fn marks(word: &str) -> Marks {
             | 0x1DC0..=0x1DFF
             | 0x20D0..=0x20FF
             | 0xFE20..=0xFE2F => {
-                found = Marks::Accents;
+                found = Some(Marks::Accents);
             }
-            _ => return Marks::Letters,
+            _ => return Some(Marks::Letters),
         }
     }
     found
@@ -103,30 +98,24 @@ impl LostMarks {
 
     fn add(&mut self, word: &str) {
         self.words += 1;
-        match marks(word) {
-            Marks::None => {}
-            Marks::Accents => {
-                self.accents += 1;
-                self.accent.get_or_insert_with(|| word.to_owned());
-            }
-            Marks::Letters => {
-                self.letters += 1;
-                self.letter.get_or_insert_with(|| word.to_owned());
-            }
+        if let Some(kind) = marks(word) {
+            let (count, example) = &mut self.found[kind as usize];
+            *count += 1;
+            example.get_or_insert_with(|| word.to_owned());
         }
     }
 
     /// Returns whether more than one word in a hundred has marks that are letters of their script.
     pub(crate) fn are_letters(&self) -> bool {
-        100 * self.letters > self.words
+        100 * self.found[Marks::Letters as usize].0 > self.words
     }
 
     /// Returns the share of words with marks of the more frequent kind and the first of these words, as text.
     pub(crate) fn share(&self) -> Option<String> {
-        let (count, example) =
-            if self.are_letters() { (self.letters, &self.letter) } else { (self.accents, &self.accent) };
+        let kind = if self.are_letters() { Marks::Letters } else { Marks::Accents };
+        let (count, example) = &self.found[kind as usize];
         let example = example.as_ref()?;
-        let percent = 100.0 * count as f64 / self.words.max(1) as f64;
+        let percent = 100.0 * *count as f64 / self.words.max(1) as f64;
         (percent >= 0.5)
             .then(|| format!("{percent:.1} % of the words at the beginning of the text (as {example})"))
     }
@@ -139,7 +128,7 @@ mod tests {
     #[test]
     fn marks_of_other_scripts_are_letters() {
         for word in ["m\u{fc}ller", "e\u{301}", "\u{439}", "\u{1f00}\u{3b3}\u{3bf}\u{3c1}\u{3ac}"] {
-            assert_eq!(marks(word), Marks::Accents, "{word}");
+            assert_eq!(marks(word), Some(Marks::Accents), "{word}");
         }
         for word in [
             "\u{939}\u{93f}\u{928}\u{94d}\u{926}\u{940}",
@@ -147,10 +136,10 @@ mod tests {
             "\u{304c}",
             "\u{623}\u{628}",
         ] {
-            assert_eq!(marks(word), Marks::Letters, "{word}");
+            assert_eq!(marks(word), Some(Marks::Letters), "{word}");
         }
         for word in ["mill", "\u{6cb3}", "\u{2764}\u{fe0f}", "\u{43c}\u{43b}\u{44b}\u{43d}"] {
-            assert_eq!(marks(word), Marks::None, "{word}");
+            assert_eq!(marks(word), None, "{word}");
         }
     }
 }

@@ -21,8 +21,8 @@ use parquet::schema::types::ColumnPath;
 
 use crate::documents::id_width::Tally;
 use crate::documents::{Document, Documents, DocumentsBuilder};
-use crate::error::{Error, Result, null_in, unknown_token};
-use crate::shard::schema::{ListColumn, element, first_null, int32, list_array, marks_of, with_marks};
+use crate::error::{Error, Result, unknown_token};
+use crate::shard::schema::{ListColumn, check_nulls, element, int32, list_array, marks_of, with_marks};
 use crate::shard::writer::{EncodedRowGroup, GroupEncoder, ShardFormat, shard_properties};
 
 /// The columns, in order.
@@ -142,9 +142,7 @@ pub(crate) fn append(
     documents: &mut DocumentsBuilder,
     wrong: impl Fn((usize, Error)) -> Error,
 ) -> Result<()> {
-    if let Some((row, name)) = first_null(batch, &DOCUMENT_COLUMNS) {
-        return Err(wrong((row, null_in(name))));
-    }
+    check_nulls(batch, &DOCUMENT_COLUMNS).map_err(&wrong)?;
     let marks = marks_of(batch, DOCUMENT_COLUMNS.len()).map_err(&wrong)?;
     let ids = ListColumn::<TokenId>::of::<Int32Type>(batch, 0);
     let sentences = ListColumn::of::<Int32Type>(batch, 1);

@@ -18,10 +18,10 @@ use parquet::arrow::arrow_reader::{
 };
 
 use crate::config::Columns;
-use crate::error::{Error, Result, null_in};
+use crate::error::{Error, Result};
 use crate::shard::hf_columns::append_hf;
 use crate::shard::row::{Row, ShardRows, check_row};
-use crate::shard::schema::{BATCH, COLUMNS, HF_COLUMNS, ListColumn, first_null, marks_of, row_schema};
+use crate::shard::schema::{BATCH, COLUMNS, HF_COLUMNS, ListColumn, check_nulls, marks_of, row_schema};
 
 /// Reads a whole shard of any folder, with the columns of either kind, and checks its columns and rows.
 ///
@@ -139,14 +139,15 @@ impl ShardFile {
 
     /// Appends the instances of a row group, each row checked by itself.
     pub(crate) fn append_rows(&self, group: usize, columns: Columns, rows: &mut ShardRows) -> Result<()> {
-        let before = rows.len();
+        let start = rows.len();
         for batch in self.batches(group, BATCH)? {
             let append = match columns {
                 Columns::Reference => append_reference,
                 Columns::Hf => append_hf,
             };
+            let before = rows.len() - start;
             append(&batch?, rows)
-                .map_err(|(row, problem)| self.wrong(group, row - before as u64, problem))?;
+                .map_err(|(row, problem)| self.wrong(group, (before + row) as u64, problem))?;
         }
         Ok(())
     }
@@ -158,15 +159,10 @@ impl ShardFile {
     }
 }
 
-/// Appends the rows of a batch with the reference's columns; the number of a row with a problem is counted from the
-/// first of `rows`.
-pub(crate) fn append_reference(batch: &RecordBatch, rows: &mut ShardRows) -> Result<(), (u64, Error)> {
-    let first = rows.len() as u64;
-    let wrong = |(row, problem): (usize, Error)| (first + row as u64, problem);
-    if let Some((row, name)) = first_null(batch, &COLUMNS) {
-        return Err(wrong((row, null_in(name))));
-    }
-    let marks = marks_of(batch, COLUMNS.len()).map_err(wrong)?;
+/// Appends the rows of a batch with the reference's columns. An error has the number of its row in the batch.
+pub(crate) fn append_reference(batch: &RecordBatch, rows: &mut ShardRows) -> Result<(), (usize, Error)> {
+    check_nulls(batch, &COLUMNS)?;
+    let marks = marks_of(batch, COLUMNS.len())?;
     let input_ids = ListColumn::of::<Int32Type>(batch, 0);
     let segments = ListColumn::of::<Int8Type>(batch, 1);
     let [positions, ids] = [2, 3].map(|at| ListColumn::of::<Int32Type>(batch, at));
@@ -180,7 +176,7 @@ pub(crate) fn append_reference(batch: &RecordBatch, rows: &mut ShardRows) -> Res
             next_sentence_label: labels.value(index),
             continues_word: marks.get(input_ids.range(index)).unwrap_or_default(),
         };
-        check_row(row).map_err(|problem| wrong((index, problem)))?;
+        check_row(row).map_err(|problem| (index, problem))?;
         rows.push(row);
     }
     Ok(())

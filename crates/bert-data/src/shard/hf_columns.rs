@@ -12,9 +12,9 @@ use arrow_array::{Int8Array, Int32Array, RecordBatch};
 use arrow_schema::ArrowError;
 use bert_tokenization::TokenId;
 
-use crate::error::{Error, null_in};
+use crate::error::Error;
 use crate::shard::row::{Row, ShardRows, check_row};
-use crate::shard::schema::{HF_COLUMNS, ListColumn, first_null, hf_schema, int32, list_array};
+use crate::shard::schema::{HF_COLUMNS, ListColumn, check_nulls, hf_schema, int32, list_array};
 
 /// The label of a token that is not masked; PyTorch's cross entropy ignores it.
 pub const NO_LABEL: i32 = -100;
@@ -56,13 +56,9 @@ pub(crate) fn hf_batch<'a>(
     RecordBatch::try_new(hf_schema(), columns)
 }
 
-/// Appends the rows of a record batch without their padding; the number of a row with a problem is counted from the
-/// first of `rows`.
-pub(crate) fn append_hf(batch: &RecordBatch, rows: &mut ShardRows) -> Result<(), (u64, Error)> {
-    let first = rows.len() as u64;
-    if let Some((row, name)) = first_null(batch, &HF_COLUMNS) {
-        return Err((first + row as u64, null_in(name)));
-    }
+/// Appends the rows of a record batch without their padding. An error has the number of its row in the batch.
+pub(crate) fn append_hf(batch: &RecordBatch, rows: &mut ShardRows) -> Result<(), (usize, Error)> {
+    check_nulls(batch, &HF_COLUMNS)?;
     let input_ids = ListColumn::of::<Int32Type>(batch, 0);
     let [types, mask] = [1, 2].map(|at| ListColumn::of::<Int8Type>(batch, at));
     let labels = ListColumn::of::<Int32Type>(batch, 3);
@@ -70,7 +66,7 @@ pub(crate) fn append_hf(batch: &RecordBatch, rows: &mut ShardRows) -> Result<(),
     let mut positions = Vec::new();
     let mut ids = Vec::new();
     for index in 0..batch.num_rows() {
-        let wrong = |problem| (first + index as u64, problem);
+        let wrong = |problem| (index, problem);
         let expected = input_ids.row(index).len();
         let types = types.row(index);
         let mask = mask.row(index);

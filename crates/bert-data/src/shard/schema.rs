@@ -113,17 +113,21 @@ impl<'a, T: ArrowNativeType> ListColumn<'a, T> {
 /// Number of rows per record batch when writing.
 pub(crate) const BATCH: usize = 512;
 
-/// Returns the first row with a null, or with a null inside a list, and the column of the null.
-pub(crate) fn first_null(batch: &RecordBatch, names: &[&'static str]) -> Option<(usize, &'static str)> {
+/// Rejects a null, or a null inside a list, in the columns of these names and in the word marks. The error has the number
+/// of its row.
+pub(crate) fn check_nulls(batch: &RecordBatch, names: &[&str]) -> Result<(), (usize, Error)> {
     let has_null = |column: &dyn Array, row: usize| {
         column.is_null(row)
             || column
                 .as_list_opt::<i32>()
                 .is_some_and(|list| list.values().null_count() > 0 && list.value(row).null_count() > 0)
     };
-    names.iter().chain([&MARKS]).zip(batch.columns()).find_map(|(&name, column)| {
-        (0..column.len()).find(|&row| has_null(column, row)).map(|row| (row, name))
-    })
+    for (name, column) in names.iter().chain([&MARKS]).zip(batch.columns()) {
+        if let Some(row) = (0..column.len()).find(|&row| has_null(column, row)) {
+            return Err((row, Error::data(format!("column {name} has a null"))));
+        }
+    }
+    Ok(())
 }
 
 /// Returns the word marks, one for each token, from the column after `columns` other columns; empty if they are not

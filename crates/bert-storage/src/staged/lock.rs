@@ -84,44 +84,30 @@ fn still_has_its_name(_: &File, _: &Path) -> bool {
 
 /// Returns whether a process holds a lock on the file; false if the file does not exist or cannot be examined. On Linux
 /// this finds processes of the same machine only, and in a container only processes of this container.
-pub(super) fn is_held(lock_file: &Path) -> bool {
-    imp::is_held(lock_file)
-}
-
 #[cfg(target_os = "linux")]
-mod imp {
+pub(super) fn is_held(lock_file: &Path) -> bool {
     use std::os::unix::fs::MetadataExt;
-    use std::path::Path;
-
-    pub(super) fn is_held(lock_file: &Path) -> bool {
-        let (Ok(file), Ok(locks)) = (std::fs::metadata(lock_file), std::fs::read_to_string("/proc/locks"))
-        else {
-            return false;
-        };
-        locks.lines().any(|line| is_lock_of(line, file.ino()))
-    }
-
-    /// Returns whether a line of `/proc/locks` is a lock of `flock` on the file with this number.
-    ///
-    /// The device is not compared: file systems such as overlayfs show a different one here than in the file's
-    /// metadata.
-    pub(super) fn is_lock_of(line: &str, inode: u64) -> bool {
-        // 1: FLOCK  ADVISORY  WRITE 1234 fd:00:5678 0 EOF; a waiting process has "->" after the number.
-        let words: Vec<&str> = line.split_whitespace().collect();
-        let number = words.get(5).and_then(|file| file.rsplit(':').next()).and_then(|text| text.parse().ok());
-        words.get(1) == Some(&"FLOCK") && number == Some(inode)
-    }
+    let (Ok(file), Ok(locks)) = (std::fs::metadata(lock_file), std::fs::read_to_string("/proc/locks")) else {
+        return false;
+    };
+    locks.lines().any(|line| is_lock_of(line, file.ino()))
 }
 
-#[cfg(not(target_os = "linux"))]
-mod imp {
-    use std::fs::{File, TryLockError};
-    use std::path::Path;
+/// Returns whether a line of `/proc/locks` is a lock of `flock` on the file with this number.
+///
+/// The device is not compared: file systems such as overlayfs show a different one here than in the file's metadata.
+#[cfg(target_os = "linux")]
+fn is_lock_of(line: &str, inode: u64) -> bool {
+    // 1: FLOCK  ADVISORY  WRITE 1234 fd:00:5678 0 EOF; a waiting process has "->" after the number.
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let number = words.get(5).and_then(|file| file.rsplit(':').next()).and_then(|text| text.parse().ok());
+    words.get(1) == Some(&"FLOCK") && number == Some(inode)
+}
 
-    pub(super) fn is_held(lock_file: &Path) -> bool {
-        File::open(lock_file)
-            .is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
-    }
+/// Returns whether a process holds a lock on the file; false if the file does not exist or cannot be examined.
+#[cfg(not(target_os = "linux"))]
+pub(super) fn is_held(lock_file: &Path) -> bool {
+    File::open(lock_file).is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
 }
 
 #[cfg(test)]
@@ -159,9 +145,9 @@ mod tests {
     #[cfg(target_os = "linux")]
     #[test]
     fn lines_of_proc_locks_are_parsed() {
-        assert!(imp::is_lock_of("1: FLOCK  ADVISORY  WRITE 1234 fd:00:5678 0 EOF", 5678));
-        assert!(!imp::is_lock_of("1: FLOCK  ADVISORY  WRITE 1234 fd:00:5678 0 EOF", 678));
-        assert!(!imp::is_lock_of("2: POSIX  ADVISORY  WRITE 1234 fd:00:5678 0 EOF", 5678));
-        assert!(!imp::is_lock_of("2: -> FLOCK ADVISORY WRITE 1234 fd:00:5678 0 EOF", 5678));
+        assert!(is_lock_of("1: FLOCK  ADVISORY  WRITE 1234 fd:00:5678 0 EOF", 5678));
+        assert!(!is_lock_of("1: FLOCK  ADVISORY  WRITE 1234 fd:00:5678 0 EOF", 678));
+        assert!(!is_lock_of("2: POSIX  ADVISORY  WRITE 1234 fd:00:5678 0 EOF", 5678));
+        assert!(!is_lock_of("2: -> FLOCK ADVISORY WRITE 1234 fd:00:5678 0 EOF", 5678));
     }
 }

@@ -56,7 +56,7 @@ pub struct Args {
 
     /// Only tokenize this part's share of the text. All shares must be tokenized before any part can make its shards.
     /// Without this flag a part tokenizes its share too, and exits with code 75 if another part's share is missing.
-    #[arg(long, requires = "part", conflicts_with = "dry_run")]
+    #[arg(long, requires = "part", conflicts_with_all = ["dry_run", "engine"])]
     tokenize_only: bool,
 
     /// Engine that runs the build: this process (local), a cluster (ballista://HOST:PORT) or the cluster's plan in one

@@ -20,7 +20,7 @@ use bert_tokenization::{Encoder, MAX_INPUT_CHARS_PER_WORD, python_strip};
 
 use crate::config::language::DEFAULT_LANGUAGE;
 use crate::config::{BuildConfig, LineBreaks, RandomMode};
-use crate::documents::read::open_document::{DocumentFilter, OpenDocument, Piece, TextHash};
+use crate::documents::read::open_document::{OpenDocument, Piece, TextHash};
 use crate::documents::read_report::{PARAGRAPH_TOKENS, ReadReport};
 use crate::documents::sentences::SentenceSplitter;
 use crate::documents::{BUCKET_TOKENS, DocumentsBuilder};
@@ -237,8 +237,8 @@ pub(super) struct Joiner<'a> {
     pub(super) file_tokens: usize,
     /// Whether the open document has had a non-blank line.
     has_line: bool,
-    /// Selects documents, if some are held out; the sentences of a document then wait until the document ends.
-    filter: Option<DocumentFilter>,
+    config: &'a BuildConfig,
+    /// The sentences of the open document, if documents are held out; they wait until the document ends.
     open: OpenDocument,
 }
 
@@ -252,12 +252,11 @@ impl<'a> Joiner<'a> {
         let report = ReadReport::default();
         let lines = LineCheck::default();
         let rules = config.text_rules();
-        let filter = DocumentFilter::new(config);
         let open = OpenDocument::default();
         let file = 0;
         let file_tokens = 0;
         let has_line = false;
-        Self { documents, report, unknown, rules, files, lines, file, file_tokens, has_line, filter, open }
+        Self { documents, report, unknown, rules, files, lines, file, file_tokens, has_line, config, open }
     }
 
     pub(super) fn add(&mut self, block: TokenizedBlock) -> Result<()> {
@@ -281,7 +280,7 @@ impl<'a> Joiner<'a> {
                 Event::Sentence { tokens, piece } => {
                     self.cut_long_document(u64::from(tokens))?;
                     let (sentence, rest) = ids.split_at(tokens as usize);
-                    match self.filter {
+                    match self.config.hold_out {
                         Some(_) => self.open.push(sentence, piece),
                         None => self.push_sentence(sentence, piece)?,
                     }
@@ -324,11 +323,9 @@ impl<'a> Joiner<'a> {
 
     /// Ends the open document; `continues` tells whether the rest of the document follows as a separate document.
     pub(super) fn close(&mut self, continues: bool) -> Result<()> {
-        if let Some(filter) = self.filter
-            && !self.open.sentences.is_empty()
-        {
+        if !self.open.sentences.is_empty() {
             let open = std::mem::take(&mut self.open);
-            if open.is_wanted(filter) {
+            if open.is_wanted(self.config) {
                 let mut ids = open.ids.as_slice();
                 for &(tokens, piece) in &open.sentences {
                     let (sentence, rest) = ids.split_at(tokens as usize);

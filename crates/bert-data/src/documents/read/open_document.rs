@@ -5,22 +5,6 @@ use twox_hash::XxHash3_64;
 use crate::config::BuildConfig;
 use crate::config::hold_out::HoldOut;
 
-/// Selects the documents of one data set: the training data, or the held-out data.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct DocumentFilter {
-    share: HoldOut,
-    seed: u64,
-    /// Whether the held-out documents are wanted.
-    held_out: bool,
-}
-
-impl DocumentFilter {
-    /// Returns the filter that the options select.
-    pub(super) fn new(config: &BuildConfig) -> Option<Self> {
-        config.hold_out.map(|share| Self { share, seed: config.random_seed, held_out: config.held_out })
-    }
-}
-
 /// A sentence, or a piece of one that was cut.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Piece {
@@ -119,9 +103,10 @@ impl OpenDocument {
         }
     }
 
-    /// Returns whether the document belongs to the data set.
-    pub(super) fn is_wanted(&self, filter: DocumentFilter) -> bool {
-        filter.share.selects(filter.seed, self.text.finish()) == filter.held_out
+    /// Returns whether the document belongs to the data set: the training data, or the held-out data.
+    pub(super) fn is_wanted(&self, config: &BuildConfig) -> bool {
+        let is_held = |share: HoldOut| share.selects(config.random_seed, self.text.finish());
+        config.hold_out.is_none_or(|share| is_held(share) == config.held_out)
     }
 }
 

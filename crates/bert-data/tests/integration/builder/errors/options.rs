@@ -1,6 +1,6 @@
 //! Options and output folders that are rejected.
 
-use bert_data::{BuildConfig, Nsp};
+use bert_data::{BuildConfig, Nsp, dry_run};
 use bert_storage::{Class, Disk, LOCK, StagedFolder};
 
 use crate::builder::errors::{World, assert_says};
@@ -68,6 +68,7 @@ fn foreign_outputs_are_not_changed() {
         let config = BuildConfig { overwrite, ..world.config.clone() };
         let error = world.fails(&config, 2, &["data", "thesis.tex"]);
         assert!(error.to_string().contains("this output folder holds other data ("));
+        assert_eq!(dry_run(&config).unwrap_err().to_string(), error.to_string(), "a dry run says the same");
     }
     assert_eq!(std::fs::read_dir(&data).unwrap().count(), 1);
     std::fs::remove_file(data.join("thesis.tex")).unwrap();
@@ -84,6 +85,8 @@ fn foreign_outputs_are_not_changed() {
     let other = BuildConfig { random_seed: 7, ..world.config.clone() };
     let error = world.fails(&other, 2, &["`.overwrite`", "`.random_seed` is 12345, not 7"]);
     assert!(error.to_string().contains("this output already holds a finished data"));
+    assert_eq!(dry_run(&other).unwrap_err().to_string(), error.to_string());
+    dry_run(&world.config).unwrap();
     run(&BuildConfig { overwrite: true, ..other }).unwrap();
     assert!(data.join("thesis.tex").exists());
     let file = BuildConfig { output: Some(world.file("file", b"")), ..world.config.clone() };
@@ -93,6 +96,15 @@ fn foreign_outputs_are_not_changed() {
             .to_string()
             .contains("this output is not a folder; choose another")
     );
+}
+
+#[test]
+fn scratch_folders_are_on_a_disk() {
+    let world = World::new();
+    let config = BuildConfig { scratch: Some("s3://bucket/scratch".into()), ..world.config.clone() };
+    let error = world.fails(&config, 2, &["s3://bucket/scratch", "this must be a path on a disk"]);
+    assert_eq!(dry_run(&config).unwrap_err().to_string(), error.to_string());
+    assert!(!std::path::Path::new("s3:").exists());
 }
 
 #[test]
