@@ -3,6 +3,8 @@
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
+use percent_encoding::percent_decode_str;
+
 /// Query parameters that are secrets.
 const SECRETS: [&str; 6] = ["sig=", "signature=", "token=", "secret=", "password=", "credential="];
 
@@ -41,22 +43,7 @@ pub fn on_disk(path: &Path) -> Cow<'_, Path> {
         Some(rest) => rest.strip_prefix("localhost/").map_or(rest, |_| &rest["localhost".len()..]),
         None => rest,
     };
-    Cow::Owned(decoded(path))
-}
-
-/// Replaces `%` and two hex digits with the byte that they encode.
-fn decoded(text: &str) -> PathBuf {
-    let text = text.as_bytes();
-    let mut bytes = Vec::new();
-    let mut at = 0;
-    while at < text.len() {
-        let hex =
-            text.get(at + 1..at + 3).filter(|hex| text[at] == b'%' && hex.iter().all(u8::is_ascii_hexdigit));
-        let byte = hex.and_then(|hex| u8::from_str_radix(str::from_utf8(hex).ok()?, 16).ok());
-        bytes.push(byte.unwrap_or(text[at]));
-        at += if byte.is_some() { 3 } else { 1 };
-    }
-    path_of(bytes)
+    Cow::Owned(path_of(percent_decode_str(path).collect()))
 }
 
 #[cfg(unix)]
