@@ -125,6 +125,7 @@ pub use crate::probe::{
 // The other crates of the workspace use these items, which may change in any version.
 #[doc(hidden)]
 #[cfg(feature = "cli")]
+#[cfg(feature = "cli")]
 pub use crate::compute::compute_args::{HelpGroup, with_heading};
 #[doc(hidden)]
 pub use crate::compute::{

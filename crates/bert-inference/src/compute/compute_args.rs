@@ -53,6 +53,7 @@ impl ComputeArgs {
 }
 
 /// A heading of the help with its flags, by their ids.
+#[cfg(feature = "cli")]
 pub struct HelpGroup {
     /// The heading.
     pub heading: &'static str,
@@ -63,6 +64,7 @@ pub struct HelpGroup {
 }
 
 /// Puts a flag under its heading. Flags without a heading come first in the help.
+#[cfg(feature = "cli")]
 pub fn with_heading(flag: clap::Arg, groups: &[HelpGroup]) -> clap::Arg {
     let id = flag.get_id().to_string();
     let id = id.as_str();
