@@ -1,5 +1,5 @@
-//! Pre-training step: sequences per second, shares of the rates of the multiply instruction and of a large matrix
-//! product, memory, and the ratio to PyTorch, measured in alternating turns.
+//! Pre-training step: sequences per second, the share of the rate of a large matrix product, memory, and the ratio to
+//! PyTorch, measured in alternating turns.
 //!
 //! ```sh
 //! cargo bench --profile dev --bench pretrain_step -- --model mini --batch-size 32 --steps 10

@@ -1,11 +1,10 @@
-//! The rates that a training step is compared with: the multiply instruction alone, and a large matrix product, both on
-//! all threads.
+//! The rate that a training step is compared with: a large matrix product on all threads.
 //!
 //! The product is the fastest of several large ones of `bert-kernels`. In f32 the `gemm` crate computes it.
 
 use std::time::Instant;
 
-use bert_kernels::{Compute, Precision, dense, instruction_rate};
+use bert_kernels::{Compute, Precision, dense};
 use burn::tensor::{Device, Distribution, Tensor};
 
 /// Rows, inner size and columns of the products; the last one is for a GPU only.
@@ -16,19 +15,15 @@ const REPETITIONS: usize = 5;
 /// Products that a GPU computes between two times of the clock.
 const LAUNCHES: usize = 20;
 
-/// The highest rates so far, in floating-point operations per second.
+/// The highest rate of a product so far, in floating-point operations per second.
 #[derive(Default)]
 pub(crate) struct Yardstick {
-    instruction: Option<f64>,
     product: f64,
 }
 
 impl Yardstick {
-    /// Measures both rates again, because other programs may have slowed down an earlier measurement. On a GPU the
-    /// instruction of the processor is left out.
+    /// Measures the rate again, because other programs may have slowed down an earlier measurement.
     pub(crate) fn measure(&mut self, precision: Precision, device: &Device) {
-        let rate = (*device == Device::flex()).then(|| instruction_rate(precision)).flatten();
-        self.instruction = rate.map(|rate| rate.max(self.instruction.unwrap_or(0.0)));
         let count = if *device == Device::flex() { PRODUCTS.len() - 1 } else { PRODUCTS.len() };
         self.product = PRODUCTS[..count]
             .iter()
@@ -36,26 +31,21 @@ impl Yardstick {
             .fold(self.product, f64::max);
     }
 
-    /// Prints the share of each rate that `rate` reaches.
+    /// Prints the share of the product's rate that `rate` reaches.
     ///
     /// # Panics
-    /// When a share is above 100 %: then one of the two measurements is wrong.
+    /// When the share is above 100 %: then one of the two measurements is wrong.
     pub(crate) fn print(&self, rate: f64) {
-        let shares = [
-            ("the multiply instruction", self.instruction),
-            ("the fastest large product", Some(self.product)),
-        ];
-        let shares = shares.into_iter().filter_map(|(name, most)| Some((name, most?)));
-        let text = shares.clone().map(|(name, most)| {
-            format!("{:.0} % of {name} ({:.0} GFLOP/s)", 100.0 * rate / most, most / 1e9)
-        });
-        println!("        {:.0} GFLOP/s: {}", rate / 1e9, text.collect::<Vec<_>>().join(", "));
-        for (name, most) in shares {
-            assert!(
-                rate <= most,
-                "a step cannot be faster than {name}; repeat this on a machine without other load"
-            );
-        }
+        let share = 100.0 * rate / self.product;
+        let product = self.product / 1e9;
+        println!(
+            "        {:.0} GFLOP/s: {share:.0} % of the fastest large product ({product:.0} GFLOP/s)",
+            rate / 1e9
+        );
+        assert!(
+            rate <= self.product,
+            "a step cannot be faster than the fastest large product; repeat this on a machine without other load"
+        );
     }
 }
 

@@ -106,7 +106,6 @@ pub use ops::{adamw, attention, embeddings, feed_forward, gelu, layer_norm, mask
 pub use cpu::math;
 #[doc(hidden)]
 pub use matmul::{
-    instruction_rate::instruction_rate,
     packed_weights::{KernelContext, PackedWeights},
     processor,
 };

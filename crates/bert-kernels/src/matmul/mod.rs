@@ -2,7 +2,6 @@
 //!
 //! | module | content |
 //! |---|---|
-//! | [`instruction_rate`] | rate of the multiply instruction alone, the upper bound of every product |
 //! | [`matrix_view`] | sizes, strided matrices and threads: the arguments of a product |
 //! | [`bf16`] | products in bf16, with AMX tiles or AVX-512 BF16; a placeholder on other targets |
 //! | [`packed_weights`] | packed weights, cached across batches |
@@ -13,7 +12,6 @@
 
 #[cfg_attr(not(target_arch = "x86_64"), path = "bf16_missing.rs")]
 pub(crate) mod bf16;
-pub(crate) mod instruction_rate;
 pub(crate) mod matrix_view;
 pub(crate) mod packed_weights;
 pub mod processor;
