@@ -40,7 +40,7 @@ fn damaged_configurations_are_rejected() {
         4 | zero.json | zero.json: model configuration: `num_hidden_layers` is 0, but must be at least 1
         3 | deep.json | deep.json: not valid JSON: ...
         3 | latin1.json | latin1.json: not valid JSON: ...
-        1 | large.json | cannot read large.json: larger than 1 MiB
+        1 | large.json | cannot read large.json: it is larger than 1048576 bytes
         ",
     );
 }

@@ -179,7 +179,7 @@ fn damaged_indices_of_several_files_are_refused() {
         3 | numbers | numbers/{damaged} the file of "a" is not the name of a file in this folder{AGAIN}
         3 | empty | empty/{damaged} it has no `weight_map` from tensors to files{AGAIN}
         3 | json | json/{index}: not valid JSON: ...
-        3 | large | large/{damaged} larger than 1 MiB{AGAIN}
+        3 | large | large/{damaged} it is larger than 1048576 bytes{AGAIN}
         3 | lacks | lacks/{damaged} one.safetensors has the tensor ..., which is not in the index{AGAIN}
         "#
     );

@@ -51,7 +51,9 @@ pub(crate) fn save_with_adapters(
     write_encoder_record(output, folder, encoder)?;
     adapter.save(&mut output.sink(folder), model, model_config, origin, vocabulary)?;
     if config.adapters.merge_lora {
-        output.save_model(prefix, &model.clone().with_lora_merged(), model_config, setup)?;
+        let mut merged = model.clone();
+        merged.bert = merged.bert.with_lora_merged();
+        output.save_model(prefix, &merged, model_config, setup)?;
     }
     Ok(())
 }

@@ -93,32 +93,10 @@ pub(crate) fn read_adapters(folders: &[PathBuf]) -> Result<Vec<SavedAdapter>, Er
     Ok(adapters)
 }
 
-/// Returns the model with a new adapter, or with the adapters of `--fusion` and a new attention over them, if
-/// requested. `fresh` names the tensors that the checkpoint lacks.
-pub(crate) fn with_adapters(
-    Setup { config, checkpoint, .. }: Setup<'_>,
-    model: BertForSequenceClassification,
-    fresh: &[&String],
-    seed: u64,
-) -> Result<BertForSequenceClassification, Error> {
-    let adapter = config.adapter_config()?;
-    if adapter.is_none() && config.adapters.fusion.is_empty() {
-        return Ok(model);
-    }
-    let flag = if config.adapters.fusion.is_empty() { "adapter" } else { "fusion" };
-    let reason = format!("the checkpoint has no {fresh:?}, and an adapter folder cannot store them");
-    check(fresh.is_empty(), flag, &reason)?;
-    if let Some(adapter) = adapter {
-        return model.with_adapter(adapter, seed);
-    }
-    let folders = read_adapters(&config.adapters.fusion)?.into_iter().map(|saved| saved.adapter);
-    let folders: Vec<AdapterFolder> = folders.collect();
-    model.with_fusion(&folders, checkpoint.model_config.attention_probs_dropout_prob, seed)
-}
-
 /// Support for adapters in the encoder, which only some classifiers have.
 pub(crate) trait AdapterSupport: ClassifierModel {
-    /// Returns the model with a new adapter, if requested. `fresh` names the tensors that the checkpoint lacks.
+    /// Returns the model with a new adapter, or with the adapters of `--fusion` and a new attention over them, if
+    /// requested. `fresh` names the tensors that the checkpoint lacks.
     fn with_adapters(self, _setup: Setup<'_>, _fresh: &[&String], _seed: u64) -> Result<Self, Error> {
         Ok(self)
     }
@@ -130,8 +108,26 @@ pub(crate) trait AdapterSupport: ClassifierModel {
 }
 
 impl AdapterSupport for BertForSequenceClassification {
-    fn with_adapters(self, setup: Setup<'_>, fresh: &[&String], seed: u64) -> Result<Self, Error> {
-        with_adapters(setup, self, fresh, seed)
+    fn with_adapters(mut self, setup: Setup<'_>, fresh: &[&String], seed: u64) -> Result<Self, Error> {
+        let Setup { config, checkpoint, .. } = setup;
+        let adapter = config.adapter_config()?;
+        let fusion = &config.adapters.fusion;
+        if adapter.is_none() && fusion.is_empty() {
+            return Ok(self);
+        }
+        let flag = if fusion.is_empty() { "adapter" } else { "fusion" };
+        let reason = format!("the checkpoint has no {fresh:?}, and an adapter folder cannot store them");
+        check(fresh.is_empty(), flag, &reason)?;
+        self.bert = match adapter {
+            Some(adapter) => self.bert.with_adapter(adapter, seed)?,
+            None => {
+                let folders: Vec<AdapterFolder> =
+                    read_adapters(fusion)?.into_iter().map(|saved| saved.adapter).collect();
+                let dropout_prob = checkpoint.model_config.attention_probs_dropout_prob;
+                self.bert.with_fusion(&folders, dropout_prob, seed)?
+            }
+        };
+        Ok(self)
     }
 
     fn as_sequence_classifier(&self) -> Option<&BertForSequenceClassification> {

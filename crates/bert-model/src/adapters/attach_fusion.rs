@@ -23,7 +23,6 @@ use crate::config::adapter::{AdapterConfig, BottleneckForm, adapter_config_error
 use crate::error::{Error, LoadReport};
 use crate::layers::adapter_fusion::AdapterFusion;
 use crate::models::bert::BertModel;
-use crate::models::classification::BertForSequenceClassification;
 
 /// Standard deviation of the initial query and key weights.
 const STANDARD_DEVIATION: f64 = 0.02;
@@ -114,21 +113,5 @@ impl BertModel {
     pub fn fusion_distance(&self) -> Option<Tensor<1>> {
         let distances = self.encoder.layer.iter().filter_map(|layer| layer.output.fusion.as_ref());
         distances.map(AdapterFusion::distance).reduce(|a, b| a + b)
-    }
-}
-
-impl BertForSequenceClassification {
-    /// Adds fused adapters as [`BertModel::with_fusion`] does; the classifier is trained together with the attention.
-    ///
-    /// # Errors
-    /// Fails as [`BertModel::with_fusion`] does.
-    pub fn with_fusion(
-        mut self,
-        adapters: &[AdapterFolder],
-        dropout_prob: f64,
-        seed: u64,
-    ) -> Result<Self, Error> {
-        self.bert = self.bert.with_fusion(adapters, dropout_prob, seed)?;
-        Ok(self)
     }
 }

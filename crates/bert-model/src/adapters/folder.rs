@@ -25,7 +25,8 @@ use crate::checkpoint::snapshot::Snapshot;
 use crate::checkpoint::tokenizer_files::{FolderTokenizer, pretty};
 use crate::config::BertConfig;
 use crate::config::adapter::{AdapterConfig, adapter_config_error};
-use crate::error::{Error, LoadReport, missing_file, not_json};
+use crate::config::json::read_object;
+use crate::error::{Error, LoadReport, missing_file};
 use crate::models::architecture::Architecture;
 use crate::models::classification::BertForSequenceClassification;
 
@@ -226,8 +227,7 @@ pub(crate) fn read_json(dir: &Path, file: &'static str) -> Result<Map<String, Va
     if !path.is_file() {
         return Err(missing_file(dir, file));
     }
-    let text = crate::config::json::read_small(&path).map_err(Error::io("read", &path))?;
-    serde_json::from_slice(&text).map_err(|e| not_json(e).at(&path))
+    read_object(&path)
 }
 
 pub(crate) fn read_weights(dir: &Path, file: &'static str, pickle: &str) -> Result<NamedTensors, Error> {
@@ -266,15 +266,18 @@ impl AdapterFolder {
     }
 
     /// Returns the model with this adapter inserted, and with the folder's classifier if it has one. As after
-    /// [`BertForSequenceClassification::with_adapter`], only these parameters have gradients.
+    /// [`BertModel::with_adapter`](crate::BertModel::with_adapter), only these parameters have gradients.
     ///
     /// # Errors
     /// Fails when the adapter was made for an encoder of a different width, when its size does not fit the model, or
     /// when the number of layers or classes differs from the model's.
-    pub fn apply(self, model: BertForSequenceClassification) -> Result<BertForSequenceClassification, Error> {
+    pub fn apply(
+        self,
+        mut model: BertForSequenceClassification,
+    ) -> Result<BertForSequenceClassification, Error> {
         self.check_width(model.bert.pooler.dense.weight.lazy_shape()[0])?;
         let Self { adapter, tensors, .. } = self;
-        let model = model.with_adapter(adapter, 0)?;
+        model.bert = model.bert.with_adapter(adapter, 0)?;
         with_tensors(model, tensors, is_adapter_parameter)
     }
 }

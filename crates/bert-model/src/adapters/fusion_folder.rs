@@ -74,17 +74,17 @@ impl FusionFolder {
     }
 
     /// Returns the model with these adapters, their attention, and the folder's classifier if it has one. As after
-    /// [`BertForSequenceClassification::with_fusion`], only attention and classifier have gradients.
+    /// [`BertModel::with_fusion`](crate::BertModel::with_fusion), only attention and classifier have gradients.
     ///
     /// # Errors
     /// Fails when an adapter has a form that cannot be fused, when it was made for an encoder of a different width, or
     /// when the number of layers or classes differs from the model's.
     pub fn apply(
         self,
-        model: BertForSequenceClassification,
+        mut model: BertForSequenceClassification,
         dropout_prob: f64,
     ) -> Result<BertForSequenceClassification, Error> {
-        let model = model.with_fusion(&self.adapters, dropout_prob, 0)?;
+        model.bert = model.bert.with_fusion(&self.adapters, dropout_prob, 0)?;
         with_tensors(model, self.tensors, is_fusion_parameter)
     }
 }

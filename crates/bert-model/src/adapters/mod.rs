@@ -29,7 +29,6 @@ use crate::config::adapter::AdapterConfig;
 use crate::error::Error;
 use crate::layers::attention::BertSelfAttention;
 use crate::models::bert::BertModel;
-use crate::models::classification::BertForSequenceClassification;
 
 pub use crate::adapters::attach_fusion::is_fusion_parameter;
 pub(crate) use crate::config::adapter::BottleneckForm;
@@ -110,24 +109,6 @@ impl BertModel {
                 lora.value.merge_into(value);
             }
         }
-        self
-    }
-}
-
-impl BertForSequenceClassification {
-    /// Adds an adapter as [`BertModel::with_adapter`] does; the classifier is trained together with the adapter.
-    ///
-    /// # Errors
-    /// Fails if the size does not fit the model.
-    pub fn with_adapter(mut self, adapter: AdapterConfig, seed: u64) -> Result<Self, Error> {
-        self.bert = self.bert.with_adapter(adapter, seed)?;
-        Ok(self)
-    }
-
-    /// Merges LoRA as [`BertModel::with_lora_merged`] does.
-    #[must_use]
-    pub fn with_lora_merged(mut self) -> Self {
-        self.bert = self.bert.with_lora_merged();
         self
     }
 }

@@ -47,11 +47,8 @@ struct Reader<'a> {
     length: u64,
 }
 
-/// A source of the elements of storages.
-trait Storages {
-    /// Returns the elements of a storage.
-    fn read(&mut self, storage: &Storage<'_>, bytes: u64) -> Result<Vec<u8>, Error>;
-}
+/// Returns the elements of a storage of this number of bytes.
+type ReadStorage<'f> = dyn FnMut(&Storage<'_>, u64) -> Result<Vec<u8>, Error> + 'f;
 
 impl Reader<'_> {
     fn io(&self, source: std::io::Error) -> Error {
@@ -100,7 +97,7 @@ impl Reader<'_> {
             return Err(self.unsupported("its elements are in big-endian order"));
         }
         let bytes = entries.entry("data.pkl", MAX_PICKLE_BYTES)?;
-        self.tensors(&self.pickle(&bytes)?, &mut entries)
+        self.tensors(&self.pickle(&bytes)?, &mut |storage, bytes| entries.read(storage, bytes))
     }
 
     fn legacy(&self, mut file: BufReader<File>) -> Result<NamedTensors, Error> {
@@ -132,11 +129,11 @@ impl Reader<'_> {
         }
         let mut storages = LegacyStorages { reader: self, file, places: BTreeMap::new() };
         storages.find(at as u64, &dictionary, &keys)?;
-        self.tensors(&dictionary, &mut storages)
+        self.tensors(&dictionary, &mut |storage, bytes| storages.read(storage, bytes))
     }
 
     /// Returns the tensors of a dictionary.
-    fn tensors(&self, pickle: &Pickle<'_>, storages: &mut dyn Storages) -> Result<NamedTensors, Error> {
+    fn tensors(&self, pickle: &Pickle<'_>, read: &mut ReadStorage<'_>) -> Result<NamedTensors, Error> {
         let mut tensors = NamedTensors::new();
         let used = self.used_storages(pickle)?;
         // Entries of an archive can overlap, so the file can be large enough for each entry and too small for their
@@ -151,11 +148,11 @@ impl Reader<'_> {
                 return Err(self.corrupt(format!("the storage {:?} is too large", storage.key)));
             };
             self.check_shared(&storage, &views)?;
-            let elements = storages.read(&storage, bytes as u64)?;
+            let elements = read(&storage, bytes as u64)?;
             let values = widen(storage.element, &elements)
-                .ok_or_else(|| no_float(views[0].name, storage.element.class))?;
+                .ok_or_else(|| no_float(views[0].0, storage.element.class))?;
             drop(elements);
-            for NamedView { name, view } in views {
+            for (name, view) in views {
                 let values = gather(view, &values).expect("checked");
                 check_finite(name, &values)?;
                 if tensors.insert(name.into(), (view.shape.clone(), values)).is_some() {
@@ -191,16 +188,16 @@ impl Reader<'_> {
             if (known.storage.count, known.storage.element) != (storage.count, storage.element) {
                 return Err(self.corrupt(format!("the storage {:?} has two sizes", storage.key)));
             }
-            known.views.push(NamedView { name, view });
+            known.views.push((name, view));
         }
         Ok(used)
     }
 
     /// Checks that the tensors of a storage are inside it, and that their sizes add up to at most [`MAX_SHARED`] times
     /// the size of the storage. Tied weights are two tensors on one storage.
-    fn check_shared(&self, storage: &Storage<'_>, views: &[NamedView<'_>]) -> Result<(), Error> {
+    fn check_shared(&self, storage: &Storage<'_>, views: &[(&str, &TensorView)]) -> Result<(), Error> {
         let mut total = 0usize;
-        for NamedView { name, view } in views {
+        for (name, view) in views {
             let count =
                 extent(view).filter(|extent| extent.end <= storage.count).map(|extent| extent.elements);
             let Some(count) = count else {
@@ -220,16 +217,10 @@ impl Reader<'_> {
     }
 }
 
-/// A tensor of a dictionary.
-struct NamedView<'p> {
-    name: &'p str,
-    view: &'p TensorView,
-}
-
-/// A storage and the tensors on it.
+/// A storage, and the names and views of the tensors on it.
 struct UsedStorage<'p> {
     storage: Storage<'p>,
-    views: Vec<NamedView<'p>>,
+    views: Vec<(&'p str, &'p TensorView)>,
 }
 
 /// Maximum size of all tensors on one storage, in multiples of the storage.
@@ -333,9 +324,7 @@ impl ZipEntries<'_> {
         })?;
         Ok(bytes)
     }
-}
 
-impl Storages for ZipEntries<'_> {
     fn read(&mut self, storage: &Storage<'_>, bytes: u64) -> Result<Vec<u8>, Error> {
         let elements = self.entry(&format!("data/{}", storage.key), bytes)?;
         if elements.len() as u64 == bytes {
@@ -387,9 +376,7 @@ impl LegacyStorages<'_> {
         }
         Ok(())
     }
-}
 
-impl Storages for LegacyStorages<'_> {
     fn read(&mut self, storage: &Storage<'_>, bytes: u64) -> Result<Vec<u8>, Error> {
         let reader = self.reader;
         let Some(place) = self.places.get(storage.key) else {

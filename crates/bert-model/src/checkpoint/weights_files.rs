@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use bert_storage::read_limited;
 use serde_json::Value;
 
 use crate::checkpoint::parameter_names::NamedTensors;
 use crate::checkpoint::pytorch::read_pytorch;
 use crate::checkpoint::safetensors::read_safetensors;
 use crate::checkpoint::tensorflow::{appended, data_files, read_tensorflow};
-use crate::config::json::read_small;
+use crate::config::json::MAX_JSON;
 use crate::error::{Error, damaged_weights, not_json, unsupported_weights};
 
 /// The file name of the weights in a folder that this crate writes.
@@ -181,7 +182,7 @@ impl WeightsFiles {
     /// Returns the names of the tensors in each file, from the key `weight_map` of the index.
     fn parts(&self) -> Result<BTreeMap<String, Vec<String>>, Error> {
         let json = |reason: String| not_json(reason).at(&self.path);
-        let text = read_small(&self.path).map_err(|source| match source.kind() {
+        let text = read_limited(&self.path, MAX_JSON).map_err(|source| match source.kind() {
             std::io::ErrorKind::FileTooLarge => self.corrupt(source.to_string()),
             _ => Error::io("read", &self.path)(source),
         })?;
@@ -219,7 +220,7 @@ fn tensorflow_prefix(path: &Path) -> Option<PathBuf> {
 
 /// Returns the prefix that the file `checkpoint` names: its line `model_checkpoint_path: "NAME"`.
 fn latest(dir: &Path) -> Option<PathBuf> {
-    let text = String::from_utf8(read_small(&dir.join("checkpoint")).ok()?).ok()?;
+    let text = String::from_utf8(read_limited(&dir.join("checkpoint"), MAX_JSON).ok()?).ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("model_checkpoint_path:"))?;
     Some(dir.join(Path::new(line.trim().trim_matches('"')).file_name()?))
 }

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use bert_kernels::gelu::Gelu;
+use bert_storage::read_limited;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
@@ -16,6 +17,9 @@ use crate::error::{Error, config_key, not_json};
 
 /// The class of a head on frozen features.
 pub(crate) const FEATURE_HEAD_CLASS: &str = "BertWithFeatureHead";
+
+/// Maximum bytes of a configuration.
+pub(crate) const MAX_JSON: u64 = 1 << 20;
 
 /// The model type of heads that `transformers` cannot compute.
 const OWN_MODEL_TYPE: &str = "bert_with_feature_head";
@@ -65,17 +69,17 @@ impl BertConfig {
                 return Err(config_key("hidden_act", reason));
             }
         };
-        or_default(json, "hidden_dropout_prob", &mut config.hidden_dropout_prob)?;
-        or_default(json, "attention_probs_dropout_prob", &mut config.attention_probs_dropout_prob)?;
-        or_default(json, "max_position_embeddings", &mut config.max_position_embeddings)?;
-        or_default(json, "type_vocab_size", &mut config.type_vocab_size)?;
-        or_default(json, "initializer_range", &mut config.initializer_range)?;
-        or_default(json, "layer_norm_eps", &mut config.layer_norm_eps)?;
-        or_default(json, "pad_token_id", &mut config.pad_token_id)?;
-        config.classifier_dropout = optional(json, "classifier_dropout")?;
-        config.problem_type = optional(json, "problem_type")?;
-        config.id2label = optional(json, "id2label")?;
-        config.label2id = optional(json, "label2id")?;
+        // Reads the keys of these fields, if they are there.
+        macro_rules! read {
+            ($($field:ident)*) => {$(
+                if let Some(value) = optional(json, stringify!($field))? {
+                    config.$field = value;
+                }
+            )*};
+        }
+        read!(hidden_dropout_prob attention_probs_dropout_prob max_position_embeddings type_vocab_size);
+        read!(initializer_range layer_norm_eps pad_token_id);
+        read!(classifier_dropout problem_type id2label label2id);
         let num_labels = optional(json, "num_labels")?;
         // `transformers` derives the number of labels from the names and writes only the names.
         let named = config.id2label.as_ref().map(BTreeMap::len);
@@ -130,20 +134,10 @@ impl BertConfig {
     }
 }
 
-fn read_object(path: &Path) -> Result<Map<String, Value>, Error> {
-    let text = read_small(path).map_err(Error::io("read", path))?;
+/// Reads the JSON object of a file.
+pub(crate) fn read_object(path: &Path) -> Result<Map<String, Value>, Error> {
+    let text = read_limited(path, MAX_JSON).map_err(Error::io("read", path))?;
     serde_json::from_slice(&text).map_err(|e| not_json(e).at(path))
-}
-
-/// Reads a regular file, up to the size limit for configurations.
-pub(crate) fn read_small(path: &Path) -> std::io::Result<Vec<u8>> {
-    use std::io::{Error, ErrorKind};
-    let metadata = std::fs::metadata(path)?;
-    match (metadata.is_file() || metadata.is_dir(), metadata.len()) {
-        (false, _) => Err(Error::new(ErrorKind::InvalidInput, "not a regular file")),
-        (_, length) if length > 1 << 20 => Err(Error::new(ErrorKind::FileTooLarge, "larger than 1 MiB")),
-        _ => std::fs::read(path),
-    }
 }
 
 /// Rejects configurations that describe a different model under the same names.
@@ -173,15 +167,4 @@ fn optional<T: DeserializeOwned>(json: &mut Map<String, Value>, key: &str) -> Re
 
 fn required<T: DeserializeOwned>(json: &mut Map<String, Value>, key: &str) -> Result<T, Error> {
     optional(json, key)?.ok_or_else(|| config_key(key, "is missing"))
-}
-
-fn or_default<T: DeserializeOwned>(
-    json: &mut Map<String, Value>,
-    key: &str,
-    field: &mut T,
-) -> Result<(), Error> {
-    if let Some(value) = optional(json, key)? {
-        *field = value;
-    }
-    Ok(())
 }

@@ -39,24 +39,18 @@ impl Preset {
 
     /// Returns the lower-case name.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Tiny => "tiny",
-            Self::Mini => "mini",
-            Self::Small => "small",
-            Self::Medium => "medium",
-            Self::Base => "base",
-            Self::Large => "large",
-        }
+        self.row().0
     }
 
-    fn layers_and_hidden(self) -> (usize, usize) {
+    /// Returns the name, the number of layers and the hidden size.
+    fn row(self) -> (&'static str, usize, usize) {
         match self {
-            Self::Tiny => (2, 128),
-            Self::Mini => (4, 256),
-            Self::Small => (4, 512),
-            Self::Medium => (8, 512),
-            Self::Base => (12, 768),
-            Self::Large => (24, 1024),
+            Self::Tiny => ("tiny", 2, 128),
+            Self::Mini => ("mini", 4, 256),
+            Self::Small => ("small", 4, 512),
+            Self::Medium => ("medium", 8, 512),
+            Self::Base => ("base", 12, 768),
+            Self::Large => ("large", 24, 1024),
         }
     }
 }
@@ -132,7 +126,7 @@ const MAX_PARAMETERS: f64 = 34e9;
 impl BertConfig {
     /// Returns the configuration of a released size, for a vocabulary of `vocab_size` words.
     pub fn preset(preset: Preset, vocab_size: usize) -> Self {
-        let (num_hidden_layers, hidden_size) = preset.layers_and_hidden();
+        let (_, num_hidden_layers, hidden_size) = preset.row();
         Self {
             vocab_size,
             hidden_size,

@@ -232,35 +232,29 @@ impl BertAttention {
         }
     }
 
-    /// Returns the hidden states after the block.
-    ///
-    /// # Shapes
-    /// - hidden and output: `[batch, seq, hidden]`
-    /// - bias: `[batch, 1, 1, seq]`
-    pub fn forward(&self, hidden: Tensor<3>, bias: Tensor<4>, mode: Mode, layer: usize) -> Tensor<3> {
-        let context = self.self_attention.forward(hidden.clone(), bias, mode, layer);
-        self.output.forward(context, hidden, mode, Site::AttentionOutput(layer))
-    }
-
-    /// Returns the hidden states of selected tokens after the block. The selected tokens attend to all tokens.
+    /// Returns the hidden states of all tokens, or of selected ones, after the block. Selected tokens attend to all
+    /// tokens.
     ///
     /// # Shapes
     /// - hidden: `[batch, seq, hidden]`
     /// - bias: `[batch, 1, 1, seq]`
-    /// - output: `[1, n, hidden]`
-    pub fn forward_selected(
+    /// - output: `[batch, seq, hidden]`, or `[1, n, hidden]` for selected tokens
+    pub fn forward(
         &self,
         hidden: Tensor<3>,
         bias: Tensor<4>,
-        tokens: &SelectedTokens,
         mode: Mode,
         layer: usize,
+        tokens: Option<&SelectedTokens>,
     ) -> Tensor<3> {
-        let context = self.self_attention.forward(hidden.clone(), bias, mode, layer);
-        let [context, hidden] =
-            [context.cast(hidden.dtype()), hidden].map(|states| tokens.select(self.output.compute, states));
+        let mut states = [self.self_attention.forward(hidden.clone(), bias, mode, layer), hidden];
+        if let Some(tokens) = tokens {
+            let dtype = states[1].dtype();
+            states = states.map(|x| tokens.select(self.output.compute, x.cast(dtype)));
+        }
+        let [context, hidden] = states;
         let x = self.output.product(context);
-        self.output.finish(x, hidden, mode, Site::AttentionOutput(layer), Some(tokens)).0
+        self.output.finish(x, hidden, mode, Site::AttentionOutput(layer), tokens).0
     }
 
     /// Returns the hidden states after the block and the attention probabilities, without dropout.

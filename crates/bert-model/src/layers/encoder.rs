@@ -54,38 +54,23 @@ impl BertLayer {
         }
     }
 
-    /// Returns the hidden states, and the attention weights of fused adapters, if there are any.
+    /// Returns the hidden states of all tokens, or of selected ones, and the attention weights of fused adapters, if
+    /// there are any. Tokens that are not selected take part in the attention only.
     ///
     /// # Shapes
-    /// - hidden and output: `[batch, seq, hidden]`
+    /// - hidden: `[batch, seq, hidden]`
     /// - bias: `[batch, 1, 1, seq]`
-    /// - attention weights of fused adapters: `[batch, seq, adapters]`
+    /// - output: `[batch, seq, hidden]`, or `[1, n, hidden]` for selected tokens
+    /// - attention weights of fused adapters: `[batch, seq, adapters]`, or `[1, n, adapters]`
     pub fn forward(
         &self,
         hidden: Tensor<3>,
         bias: Tensor<4>,
         mode: Mode,
         layer: usize,
+        tokens: Option<&SelectedTokens>,
     ) -> (Tensor<3>, Option<Tensor<3>>) {
-        self.feed_forward(self.attention.forward(hidden, bias, mode, layer), mode, layer, None)
-    }
-
-    /// Returns the hidden states of selected tokens. The other tokens take part in the attention only.
-    ///
-    /// # Shapes
-    /// - hidden: `[batch, seq, hidden]`
-    /// - bias: `[batch, 1, 1, seq]`
-    /// - output: `[n, hidden]`
-    pub fn forward_selected(
-        &self,
-        hidden: Tensor<3>,
-        bias: Tensor<4>,
-        tokens: &SelectedTokens,
-        mode: Mode,
-        layer: usize,
-    ) -> Tensor<2> {
-        let attended = self.attention.forward_selected(hidden, bias, tokens, mode, layer);
-        self.feed_forward(attended, mode, layer, Some(tokens)).0.squeeze_dim(0)
+        self.feed_forward(self.attention.forward(hidden, bias, mode, layer, tokens), mode, layer, tokens)
     }
 
     /// Returns the hidden states and the attention probabilities, without dropout.
@@ -144,7 +129,7 @@ impl BertEncoder {
         self.layer
             .iter()
             .enumerate()
-            .fold(hidden, |hidden, (index, layer)| layer.forward(hidden, bias.clone(), mode, index).0)
+            .fold(hidden, |hidden, (index, layer)| layer.forward(hidden, bias.clone(), mode, index, None).0)
     }
 
     /// Returns the hidden states of selected tokens after the last layer, which computes no other token after its
@@ -166,9 +151,9 @@ impl BertEncoder {
     ) -> Tensor<2> {
         let (last, before) = self.layer.split_last().expect("at least one layer");
         for (index, layer) in before.iter().enumerate() {
-            hidden = layer.forward(hidden, bias.clone(), mode, index).0;
+            hidden = layer.forward(hidden, bias.clone(), mode, index, None).0;
         }
-        last.forward_selected(hidden, bias, tokens, mode, before.len())
+        last.forward(hidden, bias, mode, before.len(), Some(tokens)).0.squeeze_dim(0)
     }
 
     /// Returns the input of each layer, and the result of [`Self::forward_selected`].
@@ -182,10 +167,10 @@ impl BertEncoder {
         let (last, before) = self.layer.split_last().expect("at least one layer");
         let mut inputs = vec![hidden];
         for (index, layer) in before.iter().enumerate() {
-            inputs.push(layer.forward(inputs[index].clone(), bias.clone(), mode, index).0);
+            inputs.push(layer.forward(inputs[index].clone(), bias.clone(), mode, index, None).0);
         }
-        let output = last.forward_selected(inputs[before.len()].clone(), bias, tokens, mode, before.len());
-        (inputs, output)
+        let output = last.forward(inputs[before.len()].clone(), bias, mode, before.len(), Some(tokens)).0;
+        (inputs, output.squeeze_dim(0))
     }
 
     /// Returns the attention weights of the fused adapters without dropout, `[batch, seq, adapters]` for each layer.
@@ -193,7 +178,7 @@ impl BertEncoder {
     pub(crate) fn fusion_shares(&self, mut hidden: Tensor<3>, bias: Tensor<4>) -> Vec<Tensor<3>> {
         let mut all = Vec::new();
         for (index, layer) in self.layer.iter().enumerate() {
-            let (next, shares) = layer.forward(hidden, bias.clone(), Mode::Eval, index);
+            let (next, shares) = layer.forward(hidden, bias.clone(), Mode::Eval, index, None);
             all.extend(shares);
             hidden = next;
         }
@@ -208,7 +193,7 @@ impl BertEncoder {
     pub fn states(&self, hidden: Tensor<3>, bias: Tensor<4>, mode: Mode) -> Vec<Tensor<3>> {
         let mut states = vec![hidden];
         for (index, layer) in self.layer.iter().enumerate() {
-            states.push(layer.forward(states[index].clone(), bias.clone(), mode, index).0);
+            states.push(layer.forward(states[index].clone(), bias.clone(), mode, index, None).0);
         }
         states
     }

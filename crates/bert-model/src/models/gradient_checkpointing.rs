@@ -69,13 +69,14 @@ impl RecomputeState {
         let (last, before) = model.encoder.layer.split_last().expect("at least one layer");
         let hidden = inputs.pop().expect("an input for each layer");
         let (gradients, mut gradient) = recomputed(hidden, gradient, |hidden| {
-            last.forward_selected(hidden, bias.clone(), &tokens, mode, before.len())
+            last.forward(hidden, bias.clone(), mode, before.len(), Some(&tokens)).0.squeeze_dim(0)
         });
         all.push(gradients);
         for ((index, layer), hidden) in before.iter().enumerate().zip(inputs).rev() {
             let gradients;
-            (gradients, gradient) =
-                recomputed(hidden, gradient, |hidden| layer.forward(hidden, bias.clone(), mode, index).0);
+            (gradients, gradient) = recomputed(hidden, gradient, |hidden| {
+                layer.forward(hidden, bias.clone(), mode, index, None).0
+            });
             all.push(gradients);
         }
         let mut embedding_loss = weighted(model.embed(input, mode).0, gradient);

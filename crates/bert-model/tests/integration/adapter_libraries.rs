@@ -137,7 +137,9 @@ fn save_varied(
     adapter: AdapterConfig,
     device: &Device,
 ) -> BertForSequenceClassification {
-    let model = varied(base(device).with_adapter(adapter, 3).unwrap(), 0.3, is_adapter_parameter);
+    let mut model = base(device);
+    model.bert = model.bert.with_adapter(adapter, 3).unwrap();
+    let model = varied(model, 0.3, is_adapter_parameter);
     let metadata = AdapterMetadata { name, base: "base" };
     adapter.save(&mut folder_sink(path), &model, &config(), metadata, vocabulary(&words())).unwrap();
     model
@@ -154,7 +156,9 @@ fn save_fused(dir: &Path, device: &Device) {
         })
         .into();
     // Larger values would leave the softmax at 0 and 1, and its gradient to rounding.
-    let fused = varied(base(device).with_fusion(&adapters, 0.0, 3).unwrap(), 0.05, is_fusion_parameter);
+    let mut fused = base(device);
+    fused.bert = fused.bert.with_fusion(&adapters, 0.0, 3).unwrap();
+    let fused = varied(fused, 0.05, is_fusion_parameter);
     let metadata = AdapterMetadata { name: "one,two", base: "base" };
     let mut sink = folder_sink(dir.join("adapter"));
     save_fusion(&mut sink, &fused, &config(), metadata, vocabulary(&words())).unwrap();

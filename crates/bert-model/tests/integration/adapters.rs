@@ -34,10 +34,17 @@ fn base(device: &Device) -> BertForSequenceClassification {
     BertForSequenceClassification::new(&config(), 5, device)
 }
 
+/// Returns a model with a new adapter.
+fn fresh(adapter: AdapterConfig, seed: u64, device: &Device) -> BertForSequenceClassification {
+    let mut model = base(device);
+    model.bert = model.bert.with_adapter(adapter, seed).unwrap();
+    model
+}
+
 /// Returns a model whose adapter has values far from the near-zero initial ones.
 fn adapted(adapter: AdapterConfig, device: &Device) -> BertForSequenceClassification {
     let mut place = 0f32;
-    map_parameters(base(device).with_adapter(adapter, 3).unwrap(), |name, shape| {
+    map_parameters(fresh(adapter, 3, device), |name, shape| {
         let mut next = || {
             place += 1.0;
             0.3 * (place * 1.7).sin()
@@ -328,7 +335,7 @@ fn fresh_adapter_matches_the_libraries() {
     let logits = |model: &BertForSequenceClassification| values(model.forward(input.clone(), Mode::Eval));
     let start = logits(&base(&device()));
     for adapter in forms() {
-        let fresh = |seed| base(&device()).with_adapter(adapter, seed).unwrap();
+        let fresh = |seed| fresh(adapter, seed, &device());
         let model = fresh(1);
         let tensors = to_named_tensors(&fresh(1));
         assert_eq!(tensors, to_named_tensors(&model));
@@ -357,7 +364,8 @@ fn fresh_adapter_matches_the_libraries() {
 fn merged_lora_computes_the_same() {
     let adapter = forms()[3];
     let model = adapted(adapter, &device());
-    let merged = model.clone().with_lora_merged();
+    let mut merged = model.clone();
+    merged.bert = merged.bert.with_lora_merged();
     assert!(to_named_tensors(&merged).keys().eq(to_named_tensors(&base(&device())).keys()));
     let input = batch(&[7, 5], 7, 61, &device());
     let logits = |model: &BertForSequenceClassification| values(model.forward(input.clone(), Mode::Eval));
@@ -427,6 +435,7 @@ fn adapters_of_other_sizes_are_rejected() {
     for size in [AdapterConfig::Lora { rank: 25, alpha: 1.0 }, AdapterConfig::Lora { rank: 0, alpha: 1.0 }] {
         assert!(
             base(&device())
+                .bert
                 .with_adapter(size, 1)
                 .as_ref()
                 .is_err_and(|error| error.to_string().contains("adapter configuration: `"))
