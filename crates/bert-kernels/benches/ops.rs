@@ -156,7 +156,7 @@ fn optimizer(len: usize) {
         state = state.take().map(|state| adamw::update(compute, state, gradient.clone(), step));
     });
     compare("global norm, word table", |compute| {
-        adamw::squared_norm(compute, std::slice::from_ref(&gradient));
+        adamw::chunk_squares(compute, std::slice::from_ref(&gradient));
     });
     // AdamW reads four tensors and writes three; a copy reads one and writes one.
     let bytes = (len * size_of::<f32>()) as f64;

@@ -10,7 +10,6 @@ use burn::backend::autodiff::checkpoint::base::Checkpointer;
 use burn::backend::autodiff::checkpoint::strategy::NoCheckpointing;
 use burn::backend::autodiff::grads::Gradients;
 use burn::backend::autodiff::ops::{Backward, Ops, OpsKind};
-use burn::backend::flex::FlexTensor;
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{
     Autodiff, Backend, BackendTensor, BackendTypes, DispatchAutodiffContext, DispatchTensorKind, Flex,
@@ -35,24 +34,31 @@ pub(crate) enum TensorBackend {
     Other,
 }
 
-/// Returns the backend of `x`.
-pub(crate) fn tensor_backend<const D: usize>(x: &Tensor<D>) -> TensorBackend {
-    if x.dtype() != DType::F32 {
-        return TensorBackend::Other;
-    }
-    let x = x.clone().into_dispatch();
-    match (&x.kind, x.autodiff) {
-        (DispatchTensorKind::Flex(BackendTensor::Float(_)), DispatchAutodiffContext::Disabled) => {
-            TensorBackend::Flex
+/// A tensor of any rank.
+pub(crate) trait OnBackend {
+    /// Returns the backend of the tensor.
+    fn backend(&self) -> TensorBackend;
+}
+
+impl<const D: usize> OnBackend for Tensor<D> {
+    fn backend(&self) -> TensorBackend {
+        if self.dtype() != DType::F32 {
+            return TensorBackend::Other;
         }
-        (
-            DispatchTensorKind::Autodiff(inner),
-            DispatchAutodiffContext::Enabled(GradientCheckpointingStrategy::Disabled),
-        ) => match inner.as_ref() {
-            DispatchTensorKind::Flex(BackendTensor::Autodiff(_)) => TensorBackend::FlexAutodiff,
+        let x = self.clone().into_dispatch();
+        match (&x.kind, x.autodiff) {
+            (DispatchTensorKind::Flex(BackendTensor::Float(_)), DispatchAutodiffContext::Disabled) => {
+                TensorBackend::Flex
+            }
+            (
+                DispatchTensorKind::Autodiff(inner),
+                DispatchAutodiffContext::Enabled(GradientCheckpointingStrategy::Disabled),
+            ) => match inner.as_ref() {
+                DispatchTensorKind::Flex(BackendTensor::Autodiff(_)) => TensorBackend::FlexAutodiff,
+                _ => TensorBackend::Other,
+            },
             _ => TensorBackend::Other,
-        },
-        _ => TensorBackend::Other,
+        }
     }
 }
 
@@ -66,29 +72,36 @@ pub(crate) fn on_flex<const D: usize>(x: &Tensor<D>) -> bool {
 }
 
 /// Returns the fused path for these inputs, or `None` if burn's own operations have to run.
-pub(crate) fn fused_path(compute: Compute, backends: &[TensorBackend]) -> Option<TensorBackend> {
+pub(crate) fn fused_path(compute: Compute, inputs: &[&dyn OnBackend]) -> Option<TensorBackend> {
     let no_products = compute.precision == Precision::Bf16 && !has_bf16_instructions();
-    if compute.kernels == Kernels::Plain || no_products || backends.contains(&TensorBackend::Other) {
-        None
-    } else if backends.contains(&TensorBackend::FlexAutodiff) {
-        Some(TensorBackend::FlexAutodiff)
-    } else {
-        Some(TensorBackend::Flex)
+    if compute.kernels == Kernels::Plain || no_products {
+        return None;
     }
+    let mut path = TensorBackend::Flex;
+    for input in inputs {
+        match input.backend() {
+            TensorBackend::Flex => {}
+            TensorBackend::FlexAutodiff => path = TensorBackend::FlexAutodiff,
+            TensorBackend::Other => return None,
+        }
+    }
+    Some(path)
 }
 
 /// An input of a fused operation.
 #[derive(Clone)]
-pub(crate) enum Input {
-    Flex(FlexTensor),
-    Graph(FloatTensor<Graph>),
+pub(crate) enum Input<B: Backend = Flex> {
+    /// A plain tensor.
+    Plain(FloatTensor<B>),
+    /// A tensor with its node in a graph.
+    Graph(FloatTensor<Autodiff<B>>),
 }
 
 impl<const D: usize> From<Tensor<D>> for Input {
     fn from(x: Tensor<D>) -> Self {
         let x = x.into_dispatch();
         match x.kind {
-            DispatchTensorKind::Flex(BackendTensor::Float(x)) => Self::Flex(x),
+            DispatchTensorKind::Flex(BackendTensor::Float(x)) => Self::Plain(x),
             DispatchTensorKind::Autodiff(inner) => match *inner {
                 DispatchTensorKind::Flex(BackendTensor::Autodiff(x)) => Self::Graph(x),
                 _ => unreachable!("fused_path admits Flex only"),
@@ -98,17 +111,17 @@ impl<const D: usize> From<Tensor<D>> for Input {
     }
 }
 
-impl Input {
-    pub(crate) fn into_flex(self) -> FlexTensor {
+impl<B: Backend> Input<B> {
+    pub(crate) fn into_primitive(self) -> FloatTensor<B> {
         match self {
-            Self::Flex(x) => x,
+            Self::Plain(x) => x,
             Self::Graph(x) => x.into_primitive(),
         }
     }
 
-    fn into_graph(self) -> FloatTensor<Graph> {
+    pub(crate) fn into_graph(self) -> FloatTensor<Autodiff<B>> {
         match self {
-            Self::Flex(x) => FloatTensor::<Graph>::new(x),
+            Self::Plain(x) => FloatTensor::<Autodiff<B>>::new(x),
             Self::Graph(x) => x,
         }
     }
@@ -130,13 +143,19 @@ pub(crate) trait Fused<const N: usize, B: BackendTypes = Flex>: Debug + Send + '
         self.forward(inputs).0
     }
 
-    /// Returns the gradients of the inputs that are `wanted`.
+    /// Returns the gradients of the inputs that are `wanted`. Every operation implements this function, or
+    /// [`Fused::backward_accumulate`] if it has [`Fused::ACCUMULATES`].
     fn backward(
         self,
         saved: Self::Saved,
         gradient: FloatTensor<B>,
         wanted: [bool; N],
-    ) -> [Option<FloatTensor<B>>; N];
+    ) -> [Option<FloatTensor<B>>; N]
+    where
+        Self: Sized,
+    {
+        self.backward_accumulate(saved, gradient, wanted, None)
+    }
 
     /// Computes [`Fused::backward`] for an operation with [`Fused::ACCUMULATES`]: `existing` is the first input's
     /// gradient from other operations; this operation's share is added to it and the sum is returned. Thus, a table
@@ -194,10 +213,10 @@ pub(crate) fn apply_or<F: Fused<N>, const N: usize, const D: usize>(
     operation: F,
     path: TensorBackend,
     inputs: [Input; N],
-    value: impl FnOnce(&F, [FlexTensor; N]) -> FlexTensor,
+    value: impl FnOnce(&F, [FloatTensor<Flex>; N]) -> FloatTensor<Flex>,
 ) -> Tensor<D> {
     if path == TensorBackend::Flex {
-        return Tensor::from_primitive::<Flex>(value(&operation, inputs.map(Input::into_flex)));
+        return Tensor::from_primitive::<Flex>(value(&operation, inputs.map(Input::into_primitive)));
     }
     Tensor::from_primitive::<Graph>(record(operation, inputs.map(Input::into_graph)))
 }

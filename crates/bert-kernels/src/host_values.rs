@@ -6,7 +6,7 @@ use burn::backend::Flex;
 use burn::tensor::{Tensor, TensorData};
 
 use crate::cpu::flex_slices::{contiguous, slice, slice_mut};
-use crate::fused_op::{Input, TensorBackend, tensor_backend};
+use crate::fused_op::{Input, OnBackend, TensorBackend};
 
 /// Copies the elements `range` of a tensor without autodiff to `values`.
 ///
@@ -19,8 +19,8 @@ use crate::fused_op::{Input, TensorBackend, tensor_backend};
 ///
 /// Panics if the lengths differ or the range is not in the tensor.
 pub fn read(x: &Tensor<1>, range: Range<usize>, values: &mut [f32]) {
-    if tensor_backend(x) == TensorBackend::Flex {
-        let x = contiguous(Input::from(x.clone()).into_flex());
+    if x.backend() == TensorBackend::Flex {
+        let x = contiguous(Input::from(x.clone()).into_primitive());
         values.copy_from_slice(&slice(&x)[range]);
         return;
     }
@@ -41,8 +41,8 @@ pub fn read(x: &Tensor<1>, range: Range<usize>, values: &mut [f32]) {
 /// Panics if there are more values than elements.
 pub fn write(x: Tensor<1>, start: usize, values: &[f32]) -> Tensor<1> {
     let range = start..start + values.len();
-    if tensor_backend(&x) == TensorBackend::Flex {
-        let mut x = contiguous(Input::from(x).into_flex());
+    if x.backend() == TensorBackend::Flex {
+        let mut x = contiguous(Input::from(x).into_primitive());
         slice_mut(&mut x)[range].copy_from_slice(values);
         return Tensor::from_primitive::<Flex>(x);
     }

@@ -49,7 +49,7 @@
 //!
 //! | folder | contents |
 //! |---|---|
-//! | `cpu` | scalar functions ([`math`]), buffers, blocks of rows, dropout masks |
+//! | `cpu` | scalar functions (`math`), buffers, blocks of rows, dropout masks |
 //! | `matmul` | matrix products in f32 and bf16, packed weights, properties of the [`processor`] |
 //! | `fused_op` | conversion from burn tensors to the arguments of fused kernels and back, with autodiff |
 //! | [`host_values`] | copies between the host and parts of a tensor |
@@ -102,8 +102,6 @@ pub use matmul::has_bf16_instructions;
 pub use ops::{adamw, attention, embeddings, feed_forward, gelu, layer_norm, masked_lm_loss, self_attention};
 
 // The other crates of the workspace use these items, which may change in any version.
-#[doc(hidden)]
-pub use cpu::math;
 #[doc(hidden)]
 pub use matmul::{
     packed_weights::{KernelContext, PackedWeights},

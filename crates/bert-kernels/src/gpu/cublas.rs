@@ -17,7 +17,6 @@ use std::mem::size_of_val;
 use std::sync::{LazyLock, Mutex};
 
 use burn::tensor::{DType, Shape};
-use burn_cubecl::ops::numeric::empty_device_contiguous_dtype;
 use burn_cubecl::tensor::CubeTensor;
 use burn_std::Metadata;
 use cubecl::cuda::CudaRuntime;
@@ -26,6 +25,8 @@ use cubecl_runtime::runtime::Runtime;
 use cubecl_runtime::server::ServerStorage;
 use cudarc::cublaslt::{result as lt, sys};
 use cudarc::driver::{result as driver, sys as cuda};
+
+use super::empty_shaped;
 
 /// The owner of a device's memory and streams.
 type Server = <CudaRuntime as Runtime>::Server;
@@ -104,9 +105,7 @@ pub(super) fn multiply_into_rows(
     let mut stored = a.meta.shape().to_vec();
     let last = stored.len() - 1;
     stored[last] = step;
-    let empty = || {
-        empty_device_contiguous_dtype(a.client.clone(), a.device.clone(), Shape::from(stored.clone()), result)
-    };
+    let empty = || empty_shaped(a, Shape::from(stored.clone()), result);
     multiply_onto(a, b, (result, step), empty, false)
 }
 

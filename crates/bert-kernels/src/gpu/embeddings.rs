@@ -22,16 +22,15 @@ use crate::fused_op::Fused;
 /// - output: `[batch, seq, hidden]`
 pub(crate) fn sum(
     kernels: Kernels,
-    tables: [Tensor<2>; 3],
-    ids: Tensor<2, Int>,
-    segments: Tensor<2, Int>,
+    tables: [&Tensor<2>; 3],
+    [ids, segments]: [&Tensor<2, Int>; 2],
 ) -> Option<Tensor<3>> {
     if kernels == Kernels::Plain || tables.iter().any(|table| table.dtype() != DType::F32) {
         return None;
     }
     let [_, seq] = ids.dims();
-    let operation = EmbeddingSum { ids: indices(ids)?, segments: indices(segments)?, seq };
-    apply_inputs(operation, tables.map(input))
+    let operation = EmbeddingSum { ids: indices(ids.clone())?, segments: indices(segments.clone())?, seq };
+    apply_inputs(kernels, operation, tables.map(|table| input(table.clone())))
 }
 
 #[derive(Clone, Debug)]
@@ -69,15 +68,6 @@ impl Fused<3, Cube> for EmbeddingSum {
         );
         let shape = Shape::new([len(&self.ids) / self.seq, self.seq, hidden]);
         (Cube::float_reshape(h, shape), (rows, hidden))
-    }
-
-    fn backward(
-        self,
-        saved: Self::Saved,
-        gradient: CubeTensor,
-        wanted: [bool; 3],
-    ) -> [Option<CubeTensor>; 3] {
-        self.backward_accumulate(saved, gradient, wanted, None)
     }
 
     fn backward_accumulate(

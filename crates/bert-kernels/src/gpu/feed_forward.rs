@@ -11,7 +11,7 @@ use burn_cubecl::tensor::CubeTensor;
 
 use super::product::{factor_type, multiply, multiply_add, multiply_transposed, rounded, transposed};
 use super::{apply_inputs, gelu, input, into_contiguous, len};
-use crate::arguments::{Compute, Gelu, Kernels, Precision, Projection};
+use crate::arguments::{Compute, Gelu, Precision, Projection};
 use crate::fused_op::Fused;
 
 /// Returns `gelu(x W1 + b1) W2`, if all tensors are on a GPU.
@@ -28,12 +28,9 @@ pub(crate) fn feed_forward<const D: usize>(
     second: &Tensor<2>,
     form: Gelu,
 ) -> Option<Tensor<2>> {
-    if compute.kernels == Kernels::Plain {
-        return None;
-    }
     let operation = FeedForward { form, precision: compute.precision };
     let inputs = [input(x), input(first.weight.clone()), input(first.bias.clone()), input(second.clone())];
-    apply_inputs(operation, inputs)
+    apply_inputs(compute.kernels, operation, inputs)
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -77,10 +74,6 @@ impl Fused<4, Cube> for FeedForward {
     }
 
     const ACCUMULATES: bool = true;
-
-    fn backward(self, saved: Saved, gradient: CubeTensor, wanted: [bool; 4]) -> [Option<CubeTensor>; 4] {
-        self.backward_accumulate(saved, gradient, wanted, None)
-    }
 
     fn backward_accumulate(
         self,

@@ -10,14 +10,14 @@ use burn::backend::Cube;
 use burn::backend::ops::FloatTensorOps;
 use burn::tensor::{DType, Int, Shape, Tensor};
 use burn_cubecl::kernel::cast;
-use burn_cubecl::ops::numeric::{empty_device_contiguous_dtype, zeros_client};
+use burn_cubecl::ops::numeric::zeros_client;
 use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
 use super::column_sums::column_sums;
 use super::{
-    UNITS, apply_inputs, elementwise, empty_like, input, into_contiguous, len, one_cube_per_row, vector_size,
-    writable,
+    UNITS, apply_inputs, elementwise, empty_like, empty_with, input, into_contiguous, len, one_cube_per_row,
+    vector_size, writable,
 };
 use crate::arguments::Kernels;
 use crate::fused_op::Fused;
@@ -41,7 +41,7 @@ pub(crate) fn gather(kernels: Kernels, table: Tensor<2>, ids: Tensor<1, Int>) ->
         return None;
     }
     let gather = Gather { ids: indices(ids)? };
-    apply_inputs(gather, [input(table)])
+    apply_inputs(kernels, gather, [input(table)])
 }
 
 /// Returns indices on a GPU as flat i32.
@@ -90,9 +90,7 @@ pub(super) fn sums_by_index(
     if n == 0 {
         return table;
     }
-    let integers = |len: usize| {
-        empty_device_contiguous_dtype(client.clone(), device.clone(), Shape::new([len]), DType::U32)
-    };
+    let integers = |len: usize| empty_with(gradient, len, DType::U32);
     let order = integers(n);
     let ranks = integers(n.div_ceil(SEGMENT) * n);
     let (count, dim) = one_cube_per_row(n.div_ceil(SEGMENT) * n.div_ceil(UNITS as usize));

@@ -27,16 +27,10 @@ const TIMES: usize = 8;
 /// Returns the LayerNorm of flat rows as wide as gamma, if all tensors are on a GPU.
 ///
 /// # Shapes
-/// - h and output: `[rows * width]`
-/// - gamma, beta: `[width]`
-pub(crate) fn layer_norm(
-    kernels: Kernels,
-    h: Tensor<1>,
-    gamma: Tensor<1>,
-    beta: Tensor<1>,
-    epsilon: f64,
-) -> Option<Tensor<1>> {
-    apply(kernels, LayerNorm(Norm { epsilon: epsilon as f32, dropout: None }), [h, gamma, beta])
+/// - inputs: h `[rows * width]`, gamma and beta `[width]`
+/// - output: `[rows * width]`
+pub(crate) fn layer_norm(kernels: Kernels, inputs: [Tensor<1>; 3], epsilon: f64) -> Option<Tensor<1>> {
+    apply(kernels, LayerNorm(Norm { epsilon: epsilon as f32, dropout: None }), inputs)
 }
 
 /// Returns `LayerNorm(residual + dropout(x + bias))` of flat rows as wide as gamma, if all tensors are on a GPU.
@@ -50,10 +44,7 @@ pub(crate) fn residual_layer_norm(
     epsilon: f64,
     dropout: Option<Dropout>,
 ) -> Option<Tensor<1>> {
-    if kernels == Kernels::Plain {
-        return None;
-    }
-    apply_inputs(ResidualLayerNorm(Norm { epsilon: epsilon as f32, dropout }), inputs.map(input))
+    apply_inputs(kernels, ResidualLayerNorm(Norm { epsilon: epsilon as f32, dropout }), inputs.map(input))
 }
 
 #[derive(Clone, Copy, Debug)]

@@ -41,7 +41,7 @@ pub(crate) fn masked_lm_nll(
     }
     let inputs = [input(transformed.clone()), input(table.clone()), input(bias.clone())];
     let operation = MaskedLm { labels: indices(labels.clone())?, precision: compute.precision };
-    apply_inputs(operation, inputs)
+    apply_inputs(compute.kernels, operation, inputs)
 }
 
 #[derive(Clone, Debug)]

@@ -50,8 +50,7 @@ pub(crate) mod softmax;
 pub(crate) mod squares;
 mod strategy;
 
-use burn::backend::tensor::FloatTensor;
-use burn::backend::{Autodiff, Cube, DispatchAutodiffContext, GradientCheckpointingStrategy};
+use burn::backend::{Autodiff, Cube};
 use burn::tensor::{DType, Shape, Tensor};
 use burn_cubecl::kernel;
 use burn_cubecl::ops::numeric::empty_device_contiguous_dtype;
@@ -60,26 +59,18 @@ use cubecl::ir::{ElemType, FloatKind};
 use cubecl::prelude::*;
 
 use crate::arguments::Kernels;
-use crate::fused_op::{Fused, record};
+use crate::fused_op::{self, Fused, record};
 
 /// Units of a cube; a power of two that every runtime supports.
 const UNITS: u32 = 128;
 
 /// An input of a kernel.
-enum Input {
-    /// A plain tensor.
-    Plain(CubeTensor),
-    /// A tensor with its node in a graph.
-    Graph(FloatTensor<Autodiff<Cube>>),
-}
+type Input = fused_op::Input<Cube>;
 
 /// Returns a tensor of a CubeCL device as an input: f32, or bf16 between two operations, and not in a graph with gradient
 /// checkpointing.
 fn input<const D: usize>(x: Tensor<D>) -> Option<Input> {
-    use DispatchAutodiffContext::{Disabled, Enabled};
-    let context = x.clone().into_dispatch().autodiff;
-    let is_recorded_whole = matches!(context, Disabled | Enabled(GradientCheckpointingStrategy::Disabled));
-    if !is_recorded_whole || !matches!(x.dtype(), DType::F32 | DType::BF16) {
+    if !matches!(x.dtype(), DType::F32 | DType::BF16) {
         return None;
     }
     match x.clone().try_into_primitive::<Cube>() {
@@ -88,32 +79,20 @@ fn input<const D: usize>(x: Tensor<D>) -> Option<Input> {
     }
 }
 
-/// Returns whether the kernels of this module can use a tensor.
-pub(crate) fn has_kernels<const D: usize>(kernels: Kernels, x: &Tensor<D>) -> bool {
-    kernels != Kernels::Plain && input(x.clone()).is_some()
-}
-
 /// Runs an operation on tensors of any rank. Returns `None` if burn's own operations have to run instead.
 fn apply_inputs<F: Fused<N, Cube>, const N: usize, const D: usize>(
+    kernels: Kernels,
     operation: F,
     inputs: [Option<Input>; N],
 ) -> Option<Tensor<D>> {
-    if inputs.iter().any(Option::is_none) {
+    if kernels == Kernels::Plain || inputs.iter().any(Option::is_none) {
         return None;
     }
     let inputs = inputs.map(|input| input.expect("all are there"));
     if inputs.iter().all(|input| matches!(input, Input::Plain(_))) {
-        let plain = inputs.map(|input| match input {
-            Input::Plain(x) => x,
-            Input::Graph(x) => x.into_primitive(),
-        });
-        return Some(Tensor::from_primitive::<Cube>(operation.value(plain)));
+        return Some(Tensor::from_primitive::<Cube>(operation.value(inputs.map(Input::into_primitive))));
     }
-    let graph = inputs.map(|input| match input {
-        Input::Plain(x) => FloatTensor::<Autodiff<Cube>>::new(x),
-        Input::Graph(x) => x,
-    });
-    Some(Tensor::from_primitive::<Autodiff<Cube>>(record(operation, graph)))
+    Some(Tensor::from_primitive::<Autodiff<Cube>>(record(operation, inputs.map(Input::into_graph))))
 }
 
 /// Runs an operation on flat f32 tensors. Returns `None` if burn's own operations have to run instead.
@@ -123,7 +102,7 @@ fn apply<F: Fused<N, Cube>, const N: usize>(
     tensors: [Tensor<1>; N],
 ) -> Option<Tensor<1>> {
     let is_f32 = tensors.iter().all(|x| x.dtype() == DType::F32);
-    if is_f32 && kernels != Kernels::Plain { apply_inputs(operation, tensors.map(input)) } else { None }
+    if is_f32 { apply_inputs(kernels, operation, tensors.map(input)) } else { None }
 }
 
 /// Returns a tensor with its elements in order, in a buffer of exactly their number.
@@ -144,7 +123,12 @@ fn empty_like(x: &CubeTensor, len: usize) -> CubeTensor {
 
 /// Returns a tensor of a type on the device of `x` to be overwritten.
 fn empty_with(x: &CubeTensor, len: usize, dtype: DType) -> CubeTensor {
-    empty_device_contiguous_dtype(x.client.clone(), x.device.clone(), Shape::new([len]), dtype)
+    empty_shaped(x, Shape::new([len]), dtype)
+}
+
+/// Returns a tensor of a shape and a type on the device of `x` to be overwritten.
+fn empty_shaped(x: &CubeTensor, shape: Shape, dtype: DType) -> CubeTensor {
+    empty_device_contiguous_dtype(x.client.clone(), x.device.clone(), shape, dtype)
 }
 
 /// Returns a tensor whose buffer nothing else uses.

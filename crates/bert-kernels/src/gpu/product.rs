@@ -7,13 +7,12 @@ use burn::backend::Cube;
 use burn::backend::ops::FloatTensorOps;
 use burn::tensor::{DType, Shape, Tensor};
 use burn_cubecl::kernel::cast;
-use burn_cubecl::ops::numeric::empty_device_contiguous_dtype;
 use burn_cubecl::tensor::CubeTensor;
 use burn_std::{Metadata, strides};
 
 use super::column_sums::column_sums;
-use super::{apply_inputs, input, into_contiguous};
-use crate::arguments::{Compute, Kernels, Precision};
+use super::{apply_inputs, empty_shaped, input, into_contiguous};
+use crate::arguments::{Compute, Precision};
 use crate::fused_op::Fused;
 
 /// Returns `x W`, if both are on a GPU.
@@ -22,10 +21,7 @@ use crate::fused_op::Fused;
 /// - x: `[rows, d_input]`; weight: `[d_input, d_output]`
 /// - output: `[rows, d_output]`
 pub(crate) fn product(compute: Compute, x: Tensor<2>, weight: Tensor<2>) -> Option<Tensor<2>> {
-    if compute.kernels == Kernels::Plain {
-        return None;
-    }
-    apply_inputs(Product(compute.precision), [input(x), input(weight)])
+    apply_inputs(compute.kernels, Product(compute.precision), [input(x), input(weight)])
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -111,12 +107,7 @@ pub(super) fn multiply_into_rows(a: CubeTensor, b: CubeTensor, width: usize) -> 
     if width == n {
         return product;
     }
-    let rows = empty_device_contiguous_dtype(
-        product.client.clone(),
-        product.device.clone(),
-        Shape::new([m, width]),
-        DType::F32,
-    );
+    let rows = empty_shaped(&product, Shape::new([m, width]), DType::F32);
     let mut rows = Cube::float_slice_assign(rows, &[(0..m).into(), (0..n).into()], product);
     *rows.meta = Metadata::new(Shape::new([m, n]), strides![width, 1]);
     rows

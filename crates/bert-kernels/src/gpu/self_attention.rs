@@ -34,9 +34,6 @@ pub(crate) fn self_attention(
     bias: &Tensor<4>,
     settings: AttentionSettings,
 ) -> Option<Tensor<3>> {
-    if compute.kernels == Kernels::Plain {
-        return None;
-    }
     let [batch, seq, hidden] = x.dims();
     let sizes = Sizes { batch, seq, heads: settings.heads, hidden };
     let softmax = Softmax::new(seq, settings);
@@ -45,7 +42,8 @@ pub(crate) fn self_attention(
     let [wq, wk, wv] = [query, key, value].map(|Projection { weight, .. }| input(weight.clone()));
     let [bq, bk, bv] = [query, key, value].map(|Projection { bias, .. }| input(bias.clone()));
     let inputs = [input(x.clone()), wq, wk, wv, bq, bk, bv, input(bias.clone())];
-    apply_inputs(SelfAttention { sizes, softmax, one_kernel, precision: compute.precision }, inputs)
+    let operation = SelfAttention { sizes, softmax, one_kernel, precision: compute.precision };
+    apply_inputs(compute.kernels, operation, inputs)
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -167,10 +165,6 @@ impl Fused<8, Cube> for SelfAttention {
     }
 
     const ACCUMULATES: bool = true;
-
-    fn backward(self, saved: Saved, gradient: CubeTensor, wanted: [bool; 8]) -> [Option<CubeTensor>; 8] {
-        self.backward_accumulate(saved, gradient, wanted, None)
-    }
 
     fn backward_accumulate(
         self,

@@ -12,7 +12,6 @@ use std::sync::{LazyLock, Mutex};
 
 use burn::tensor::{DType, Shape};
 use burn_cubecl::kernel::matmul::{MatmulStrategy, matmul};
-use burn_cubecl::ops::numeric::empty_device_contiguous_dtype;
 use burn_cubecl::tensor::CubeTensor;
 use cubek::matmul::definition::{MatmulElems, MatmulGlobalElems};
 use cubek::matmul::launch::launch_ref;
@@ -22,7 +21,7 @@ use cubek::matmul::multi_level::routines::batch::simple::SimpleArgs;
 use cubek::matmul::routine::BlueprintStrategy::Inferred;
 use cubek::std::InputBinding;
 
-use super::element;
+use super::{element, empty_shaped};
 
 /// Sizes of a kernel of attention.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -86,7 +85,7 @@ fn launch(strategy: &Strategy, a: &CubeTensor, b: &CubeTensor, result: DType) ->
     let mut shape = a.meta.shape().to_vec();
     let last = shape.len() - 1;
     shape[last] = b.meta.shape()[last];
-    let out = empty_device_contiguous_dtype(a.client.clone(), a.device.clone(), Shape::from(shape), result);
+    let out = empty_shaped(a, Shape::from(shape), result);
     let [left, right, sums] = [a, b, &out].map(element);
     let mut elements = MatmulElems::from_globals(&MatmulGlobalElems { lhs: left, rhs: right, out: sums });
     let [left, right] = [(a, left), (b, right)].map(|(x, kind)| InputBinding::new(x.clone().binding(), kind));

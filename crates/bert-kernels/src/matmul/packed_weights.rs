@@ -108,7 +108,7 @@ mod tests {
     use crate::fused_op::Input;
 
     fn flex(x: &Tensor<2>) -> FlexTensor {
-        Input::from(x.clone()).into_flex()
+        Input::from(x.clone()).into_primitive()
     }
 
     fn random() -> Tensor<2> {

@@ -13,7 +13,7 @@
 //!
 //! LAMB needs norms of the update before it changes the parameter, so [`Updates::only`] selects one half of an update.
 //!
-//! [`update_part`] and [`chunk_squares`] give the same bits for a whole tensor and for parts of it that begin and end
+//! [`Updates::update_part`] and [`chunk_squares`] give the same bits for a whole tensor and for parts of it that begin and end
 //! at multiples of [`CHUNK`].
 
 use std::ops::Range;
@@ -27,7 +27,7 @@ pub use crate::arguments::{AdamW, CHUNK, Pass, State};
 use crate::arguments::{Compute, Kernels};
 use crate::cpu::flex_slices::{contiguous, slice, slice_mut};
 use crate::cpu::math::vectorized;
-use crate::fused_op::{Input, TensorBackend, fused_path, tensor_backend};
+use crate::fused_op::{Input, TensorBackend, fused_path};
 use crate::ops::ordered_sum;
 
 /// Updates a parameter and its moments, and returns them.
@@ -36,23 +36,7 @@ use crate::ops::ordered_sum;
 /// - all: `[n]`
 pub fn update(compute: Compute, state: State, gradient: Tensor<1>, step: AdamW) -> State {
     let [n] = state.parameter.dims();
-    update_part(compute, state, 0..n, gradient, step)
-}
-
-/// Updates the elements `range` of a parameter, and their moments.
-///
-/// # Shapes
-///
-/// - parameter: `[n]`
-/// - moments and gradient: `[range]`
-pub fn update_part(
-    compute: Compute,
-    state: State,
-    range: Range<usize>,
-    gradient: Tensor<1>,
-    step: AdamW,
-) -> State {
-    Updates::new(compute).update_part(state, range, gradient, step)
+    Updates::new(compute).update_part(state, 0..n, gradient, step)
 }
 
 /// Updates of many parameters, which share launches on a GPU. There, the returned tensors have their values only after
@@ -98,8 +82,7 @@ impl Updates {
         let [n] = gradient.dims();
         let State { parameter, first, second } = &state;
         assert!(range.len() == n && first.dims() == [n] && second.dims() == [n], "lengths differ");
-        let backends = [parameter, first, second, &gradient].map(tensor_backend);
-        if fused_path(self.compute, &backends) == Some(TensorBackend::Flex) {
+        if fused_path(self.compute, &[parameter, first, second, &gradient]) == Some(TensorBackend::Flex) {
             return update_slices(self.pass, state, range, gradient, step);
         }
         let pass = self.pass;
@@ -122,7 +105,7 @@ impl Updates {
 /// Computes the part of an update on slices.
 fn update_slices(pass: Pass, state: State, range: Range<usize>, gradient: Tensor<1>, step: AdamW) -> State {
     let State { parameter, first, second } = state;
-    let own = |x: Tensor<1>| contiguous(Input::from(x).into_flex());
+    let own = |x: Tensor<1>| contiguous(Input::from(x).into_primitive());
     let [mut parameter, mut first, mut second] = [parameter, first, second].map(own);
     let gradient = own(gradient);
     slice_mut(&mut parameter)[range]
@@ -280,17 +263,12 @@ pub enum NormOrder {
 }
 
 impl NormOrder {
-    /// Returns the order for tensors on these backends.
-    fn new(compute: Compute, backends: &[TensorBackend]) -> Self {
-        match fused_path(compute, backends) {
+    /// Returns the order for tensors like `x`.
+    pub fn for_tensor<const D: usize>(compute: Compute, x: &Tensor<D>) -> Self {
+        match fused_path(compute, &[x]) {
             Some(_) => Self::ByTensor,
             None => Self::Flat,
         }
-    }
-
-    /// Returns the order for tensors like `x`.
-    pub fn for_tensor<const D: usize>(compute: Compute, x: &Tensor<D>) -> Self {
-        Self::new(compute, &[tensor_backend(x)])
     }
 
     /// Adds the sums of the chunks of all tensors.
@@ -302,32 +280,21 @@ impl NormOrder {
     }
 }
 
-/// Returns the sum of the squares of all elements of all tensors.
-///
-/// The sums of fixed-size chunks are added in f64 and in order. On `Flex` each chunk is summed in f64 too; on other
-/// backends it is summed in the tensor's precision, and all sums are copied to the host in one transfer.
-///
-/// # Shapes
-/// - tensors: `[n]` each, with any `n`
-pub fn squared_norm(compute: Compute, tensors: &[Tensor<1>]) -> f64 {
-    let backends: Vec<TensorBackend> = tensors.iter().map(tensor_backend).collect();
-    let sums = chunk_squares(compute, tensors);
-    NormOrder::new(compute, &backends).total(sums.iter().map(Vec::as_slice))
-}
-
 /// Returns, for each tensor, the sums of the squares of its chunks of [`CHUNK`] elements; the last chunk may be
 /// shorter.
+///
+/// On `Flex` each chunk is summed in f64; on other backends it is summed in the tensor's precision, and all sums are
+/// copied to the host in one transfer.
 ///
 /// # Shapes
 ///
 /// - tensors: `[n]` each, with any `n`
 pub fn chunk_squares(compute: Compute, tensors: &[Tensor<1>]) -> Vec<Vec<f64>> {
-    let backends: Vec<TensorBackend> = tensors.iter().map(tensor_backend).collect();
-    if fused_path(compute, &backends).is_none() {
+    if !all_are_fused(compute, tensors) {
         return transferred_chunk_squares(compute.kernels, tensors, None).0;
     }
     let sums = |x: &Tensor<1>| {
-        let x = contiguous(Input::from(x.clone()).into_flex());
+        let x = contiguous(Input::from(x.clone()).into_primitive());
         slice(&x).par_chunks(CHUNK).map(sum_of_squares).collect()
     };
     tensors.iter().map(sums).collect()
@@ -344,11 +311,15 @@ pub fn chunk_squares_and(
     tensors: &[Tensor<1>],
     other: Tensor<1>,
 ) -> (Vec<Vec<f64>>, Vec<f32>) {
-    let backends: Vec<TensorBackend> = tensors.iter().map(tensor_backend).collect();
-    match fused_path(compute, &backends) {
-        None => transferred_chunk_squares(compute.kernels, tensors, Some(other)),
-        Some(_) => (chunk_squares(compute, tensors), other.into_data().iter::<f32>().collect()),
+    if !all_are_fused(compute, tensors) {
+        return transferred_chunk_squares(compute.kernels, tensors, Some(other));
     }
+    (chunk_squares(compute, tensors), other.into_data().iter::<f32>().collect())
+}
+
+/// Returns whether the fused kernels can use all tensors.
+fn all_are_fused(compute: Compute, tensors: &[Tensor<1>]) -> bool {
+    tensors.iter().all(|x| fused_path(compute, &[x]).is_some())
 }
 
 /// Computes [`chunk_squares_and`] on the device of the tensors.
@@ -381,15 +352,6 @@ fn joined_chunk_squares(kernels: Kernels, tensors: &[Tensor<1>]) -> Tensor<1> {
     Tensor::cat(tensors.iter().map(|x| ordered_sum::parts(x.clone() * x.clone())).collect(), 0)
 }
 
-/// Computes [`squared_norm`] with burn's own operations; adds the partial sums in f64.
-///
-/// # Shapes
-/// - same as [`squared_norm`]
-pub fn plain_squared_norm(tensors: &[Tensor<1>]) -> f64 {
-    let sums = transferred_chunk_squares(Kernels::Plain, tensors, None).0;
-    NormOrder::Flat.total(sums.iter().map(Vec::as_slice))
-}
-
 /// Returns, for each chunk of [`CHUNK`] elements, the sum of the squares of the update `u`, from moments that are
 /// already updated. `u` is the change of the parameter at learning rate 1.
 ///
@@ -398,12 +360,11 @@ pub fn plain_squared_norm(tensors: &[Tensor<1>]) -> f64 {
 /// - all: `[n]`
 pub fn update_squares(compute: Compute, state: &State, step: AdamW) -> Vec<f64> {
     let State { parameter, first, second } = state;
-    let backends = [parameter, first, second].map(tensor_backend);
-    if fused_path(compute, &backends) != Some(TensorBackend::Flex) {
+    if fused_path(compute, &[parameter, first, second]) != Some(TensorBackend::Flex) {
         let update = plain_update(parameter.clone(), first.clone(), second.clone(), step);
         return transferred_chunk_squares(compute.kernels, &[update], None).0.concat();
     }
-    let [p, m, v] = [parameter, first, second].map(|x| contiguous(Input::from(x.clone()).into_flex()));
+    let [p, m, v] = [parameter, first, second].map(|x| contiguous(Input::from(x.clone()).into_primitive()));
     slice(&p)
         .par_chunks(CHUNK)
         .zip(slice(&m).par_chunks(CHUNK))

@@ -22,7 +22,7 @@ use crate::cpu::buffer_pool::scratch;
 use crate::cpu::dropout_mask::Dropout;
 use crate::cpu::flex_slices::{buffer, contiguous, slice, tensor};
 use crate::cpu::math::{dot, exp_to_88, map_sum, vectorized, zip_max};
-use crate::fused_op::{Fused, Input, apply, fused_path, tensor_backend};
+use crate::fused_op::{Fused, Input, apply, fused_path};
 use crate::matmul::matrix_view::{Gemm, Matrix, MatrixMut, Threads};
 use crate::matmul::{MatmulContext, multiply};
 use crate::ops::plain::matmul;
@@ -45,13 +45,10 @@ pub fn attention(
     assert_shape!(key, [batch, keys, hidden]);
     assert_shape!(value, [batch, keys, hidden]);
     assert_eq!(hidden % heads, 0, "{hidden} is not a multiple of {heads} heads");
-    let fused = fused_path(
-        compute,
-        &[tensor_backend(&query), tensor_backend(&key), tensor_backend(&value), tensor_backend(&bias)],
-    );
+    let fused = fused_path(compute, &[&query, &key, &value, &bias]);
     match fused.filter(|_| queries == keys && bias.dims() == [batch, 1, 1, keys]) {
         Some(path) => {
-            let bias = contiguous(Input::from(bias).into_flex());
+            let bias = contiguous(Input::from(bias).into_primitive());
             let operation =
                 Attention { bias, heads, scale: scale as f32, dropout, precision: compute.precision };
             apply(operation, path, [query.into(), key.into(), value.into()])

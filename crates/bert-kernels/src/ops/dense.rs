@@ -8,7 +8,7 @@ use burn::tensor::{Tensor, assert_shape};
 
 use crate::arguments::{Compute, Precision};
 use crate::cpu::flex_slices::{buffer, contiguous, slice, tensor, width};
-use crate::fused_op::{Fused, apply_or, fused_path, tensor_backend};
+use crate::fused_op::{Fused, apply_or, fused_path};
 use crate::matmul::matrix_view::{Gemm, Matrix, MatrixMut, Side, Threads};
 use crate::matmul::packed_weights::{KernelContext, PackedWeights};
 use crate::matmul::{MatmulContext, SharedOperand, multiply, run_both};
@@ -27,7 +27,7 @@ pub fn product<'a, const D: usize>(
 ) -> Tensor<D> {
     let KernelContext { compute, packed } = ctx.into();
     assert_shape!(weight, [x.dims()[D - 1], _]);
-    match fused_path(compute, &[tensor_backend(&x), tensor_backend(&weight)]) {
+    match fused_path(compute, &[&x, &weight]) {
         Some(path) => apply_or(Dense(compute.precision), path, [x.into(), weight.into()], |dense, inputs| {
             dense.product(inputs.map(contiguous).each_ref(), packed)
         }),

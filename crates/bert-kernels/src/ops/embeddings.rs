@@ -14,7 +14,7 @@ use crate::arguments::Compute;
 use crate::cpu::dropout_mask::Dropout;
 use crate::cpu::flex_slices::{buffer, contiguous, indices, slice, slice_mut, tensor, width};
 use crate::cpu::row_blocks::{add, rows_per_block};
-use crate::fused_op::{Fused, Input, apply, fused_path, tensor_backend};
+use crate::fused_op::{Fused, Input, apply, fused_path};
 use crate::ops::layer_norm;
 use crate::ops::layer_norm::{LayerNormParameters, Statistics, normalize, normalized_backward};
 
@@ -51,14 +51,7 @@ pub fn embeddings(
     assert_shape!(token_type, [_, hidden]);
     assert_shape!(gamma, [hidden]);
     assert_shape!(beta, [hidden]);
-    let backends = [
-        tensor_backend(word),
-        tensor_backend(token_type),
-        tensor_backend(position),
-        tensor_backend(&gamma),
-        tensor_backend(&beta),
-    ];
-    match fused_path(compute, &backends) {
+    match fused_path(compute, &[word, token_type, position, &gamma, &beta]) {
         Some(path) => {
             let ids = indices(input_ids);
             let segments = indices(segment_ids);
@@ -68,16 +61,18 @@ pub fn embeddings(
                 [word.into(), token_type.into(), position.into(), gamma.into(), beta.into()];
             apply(operation, path, inputs)
         }
-        #[cfg(feature = "cubecl")]
-        None if crate::gpu::has_kernels(compute.kernels, word) => on_gpu(
-            compute,
-            tables,
-            [input_ids, segment_ids],
-            LayerNormParameters { gamma, beta, epsilon },
-            dropout,
-        ),
         None => {
-            plain(tables, [input_ids, segment_ids], LayerNormParameters { gamma, beta, epsilon }, dropout)
+            let parameters = LayerNormParameters { gamma, beta, epsilon };
+            #[cfg(feature = "cubecl")]
+            if let Some(h) = crate::gpu::embeddings::sum(
+                compute.kernels,
+                [word, token_type, position],
+                [&input_ids, &segment_ids],
+            ) {
+                let y = layer_norm::layer_norm(compute, h, parameters); // [batch, seq, hidden]
+                return crate::ops::dropout::plain(y, dropout);
+            }
+            plain(tables, [input_ids, segment_ids], parameters, dropout)
         }
     }
 }
@@ -89,7 +84,7 @@ pub fn embeddings(
 /// - table: `[rows, width]`; ids: `[n]`, each less than `rows`
 /// - output: `[n, width]`
 pub fn gather(compute: Compute, table: Tensor<2>, ids: Tensor<1, Int>) -> Tensor<2> {
-    match fused_path(compute, &[tensor_backend(&table)]) {
+    match fused_path(compute, &[&table]) {
         Some(path) => apply(Gather { ids: indices(ids) }, path, [table.into()]),
         #[cfg(feature = "cubecl")]
         None => crate::gpu::gather::gather(compute.kernels, table.clone(), ids.clone())
@@ -125,10 +120,6 @@ impl Fused<1> for Gather {
         (tensor(out, [self.ids.len(), width]), [rows, width])
     }
 
-    fn backward(self, shape: [usize; 2], gradient: FlexTensor, wanted: [bool; 1]) -> [Option<FlexTensor>; 1] {
-        self.backward_accumulate(shape, gradient, wanted, None)
-    }
-
     fn backward_accumulate(
         self,
         shape: [usize; 2],
@@ -138,23 +129,6 @@ impl Fused<1> for Gather {
     ) -> [Option<FlexTensor>; 1] {
         [wanted.then(|| add_to_rows(existing, shape, slice(&contiguous(gradient)), &self.ids))]
     }
-}
-
-/// Computes [`embeddings()`] with the kernels for GPUs.
-#[cfg(feature = "cubecl")]
-fn on_gpu(
-    compute: Compute,
-    tables: Tables,
-    [input_ids, segment_ids]: [Tensor<2, Int>; 2],
-    parameters: LayerNormParameters,
-    dropout: Option<Dropout>,
-) -> Tensor<3> {
-    let Tables { word, token_type, position } = tables;
-    let tables = [word, token_type, position];
-    let x = crate::gpu::embeddings::sum(compute.kernels, tables, input_ids, segment_ids)
-        .expect("the tables are on a GPU");
-    let y = layer_norm::layer_norm(compute, x, parameters); // [batch, seq, hidden]
-    crate::ops::dropout::plain(y, dropout)
 }
 
 /// Computes [`embeddings()`] with burn's own operations.
@@ -221,10 +195,6 @@ impl Fused<5> for Embeddings {
     }
 
     const ACCUMULATES: bool = true;
-
-    fn backward(self, saved: Saved, gradient: FlexTensor, wanted: [bool; 5]) -> [Option<FlexTensor>; 5] {
-        self.backward_accumulate(saved, gradient, wanted, None)
-    }
 
     fn backward_accumulate(
         self,

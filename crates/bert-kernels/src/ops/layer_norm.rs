@@ -14,7 +14,7 @@ use crate::arguments::Compute;
 use crate::cpu::flex_slices::{buffer, contiguous, slice, slice_mut, tensor, width};
 use crate::cpu::math::{dot, sum, vectorized};
 use crate::cpu::row_blocks::{add, add_bias, add_blocks, add_rows, column_sums, rows_per_block};
-use crate::fused_op::{Fused, Input, apply, fused_path, tensor_backend};
+use crate::fused_op::{Fused, Input, apply, fused_path};
 use crate::ops::dropout::{HostDropout, RowDropout};
 
 /// The parameters of a LayerNorm.
@@ -44,20 +44,17 @@ pub fn layer_norm<const D: usize>(
     let LayerNormParameters { gamma, beta, epsilon } = parameters;
     assert_shape!(gamma, [width]);
     assert_shape!(beta, [width]);
-    match fused_path(compute, &[tensor_backend(&x), tensor_backend(&gamma), tensor_backend(&beta)]) {
+    match fused_path(compute, &[&x, &gamma, &beta]) {
         Some(path) => {
             apply(LayerNorm { epsilon: epsilon as f32 }, path, [x.into(), gamma.into(), beta.into()])
         }
         None => {
             #[cfg(feature = "cubecl")]
-            if let Some(y) = crate::gpu::layer_norm::layer_norm(
-                compute.kernels,
-                x.clone().flatten(0, D - 1),
-                gamma.clone(),
-                beta.clone(),
-                epsilon,
-            ) {
-                return y.reshape(x.shape());
+            {
+                let inputs = [x.clone().flatten(0, D - 1), gamma.clone(), beta.clone()];
+                if let Some(y) = crate::gpu::layer_norm::layer_norm(compute.kernels, inputs, epsilon) {
+                    return y.reshape(x.shape());
+                }
             }
             plain(x, LayerNormParameters { gamma, beta, epsilon })
         }
@@ -84,16 +81,7 @@ pub fn residual_layer_norm<const D: usize>(
         assert_shape!(vector, [width]);
     }
     assert_eq!(x.dims(), residual.dims(), "the residual has another shape");
-    match fused_path(
-        compute,
-        &[
-            tensor_backend(&x),
-            tensor_backend(&bias),
-            tensor_backend(&residual),
-            tensor_backend(&gamma),
-            tensor_backend(&beta),
-        ],
-    ) {
+    match fused_path(compute, &[&x, &bias, &residual, &gamma, &beta]) {
         Some(path) => {
             let operation = ResidualLayerNorm { epsilon: epsilon as f32, dropout: dropout.on_host() };
             let inputs: [Input; 5] = [x.into(), bias.into(), residual.into(), gamma.into(), beta.into()];

@@ -12,7 +12,7 @@ use rayon::prelude::*;
 
 use crate::arguments::{Compute, Precision};
 use crate::cpu::flex_slices::{contiguous, indices, slice, tensor};
-use crate::fused_op::{Input, TensorBackend, fused_path, tensor_backend};
+use crate::fused_op::{Input, TensorBackend, fused_path};
 use crate::ops::masked_lm_loss;
 use crate::ops::masked_lm_loss::{COLUMNS, log_sum, logits_by_blocks};
 use crate::ops::plain::matrix_product;
@@ -37,10 +37,9 @@ pub fn masked_lm_scores(
     if n == 0 {
         return [(); 2].map(|()| Tensor::zeros([0], &transformed.device()));
     }
-    match fused_path(compute, &[tensor_backend(&transformed), tensor_backend(&table), tensor_backend(&bias)])
-    {
+    match fused_path(compute, &[&transformed, &table, &bias]) {
         Some(TensorBackend::Flex) => {
-            let own = |x: Input| contiguous(x.into_flex());
+            let own = |x: Input| contiguous(x.into_primitive());
             let inputs = [own(transformed.into()), own(table.into()), own(bias.into())];
             fused(compute.precision, inputs.each_ref().map(slice), &indices(labels))
                 .map(|values| Tensor::from_primitive::<Flex>(tensor(values, [n])))

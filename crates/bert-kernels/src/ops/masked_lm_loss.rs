@@ -21,7 +21,7 @@ use crate::cpu::buffer_pool::scratch;
 use crate::cpu::flex_slices::{buffer, contiguous, indices, slice, tensor, width};
 use crate::cpu::math::{exp_to_88, map_sum, max, vectorized};
 use crate::cpu::row_blocks::{add, add_bias, add_rows};
-use crate::fused_op::{Fused, apply, fused_path, tensor_backend};
+use crate::fused_op::{Fused, apply, fused_path};
 use crate::matmul::bf16::Operand;
 use crate::matmul::matrix_view::{Gemm, Matrix, MatrixMut, Side, Threads};
 use crate::matmul::processor::recomputes_logits;
@@ -60,8 +60,7 @@ pub fn masked_lm_nll(
     if n == 0 {
         return Tensor::zeros([0], &transformed.device());
     }
-    match fused_path(compute, &[tensor_backend(&transformed), tensor_backend(&table), tensor_backend(&bias)])
-    {
+    match fused_path(compute, &[&transformed, &table, &bias]) {
         Some(path) => {
             let operation = MaskedLm { labels: indices(labels), precision: compute.precision };
             apply(operation, path, [transformed.into(), table.into(), bias.into()])

@@ -4,7 +4,7 @@ use bert_kernels::adamw::{self, AdamW, CHUNK, NormOrder};
 use bert_kernels::host_values;
 use burn::tensor::{Device, Tensor, TensorData};
 
-use crate::common::{FUSED, PLAIN, close, host, numbers};
+use crate::common::{FUSED, PLAIN, close, host, numbers, squared_norm};
 
 #[test]
 fn adamw_trajectories() {
@@ -47,9 +47,9 @@ fn squared_norms() {
         |seed, len: usize| Tensor::<1>::from_data(TensorData::new(numbers(seed, len), [len]), &device);
     let tensors = [vector(1, 1), vector(2, 129), vector(3, 40_001)];
     let want: f64 = tensors.iter().flat_map(|x| host(x.clone())).map(|x| x * x).sum();
-    assert!((adamw::squared_norm(FUSED, &tensors) / want - 1.0).abs() < 1e-12);
-    assert!((adamw::plain_squared_norm(&tensors) / want - 1.0).abs() < 1e-5);
-    assert_eq!(adamw::squared_norm(FUSED, &[]), 0.0);
+    assert!((squared_norm(FUSED, &tensors) / want - 1.0).abs() < 1e-12);
+    assert!((squared_norm(PLAIN, &tensors) / want - 1.0).abs() < 1e-5);
+    assert_eq!(squared_norm(FUSED, &[]), 0.0);
 }
 
 /// burn-flex sums tensors of 4,194,304 or more elements in an order that depends on the threads. The embedding table
@@ -63,7 +63,7 @@ fn norms_of_large_tensors_do_not_depend_on_threads() {
         let norms = |threads: usize| {
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
             let tensors = [table.clone()];
-            pool.install(|| [adamw::squared_norm(FUSED, &tensors), adamw::plain_squared_norm(&tensors)])
+            pool.install(|| [squared_norm(FUSED, &tensors), squared_norm(PLAIN, &tensors)])
         };
         let one = norms(1);
         assert!((one[0] / one[1] - 1.0).abs() < 1e-6);
@@ -93,7 +93,7 @@ fn parts_have_the_norm_of_the_whole() {
             adamw::chunk_squares(compute, &parts).concat()
         });
         let order = NormOrder::for_tensor(compute, &tensors[0]);
-        let whole = adamw::squared_norm(compute, &tensors);
+        let whole = squared_norm(compute, &tensors);
         assert_eq!(order.total(sums.iter().map(Vec::as_slice)).to_bits(), whole.to_bits());
     }
 }
@@ -119,7 +119,8 @@ fn updates_of_parts_are_the_update_of_the_whole() {
             let part = |x: Tensor<1>| x.slice([range.clone()]);
             let state =
                 adamw::State { parameter, first: part(vector(2, len)), second: part(squares.clone()) };
-            let updated = adamw::update_part(compute, state, range.clone(), part(vector(4, len)), step);
+            let updated =
+                adamw::Updates::new(compute).update_part(state, range.clone(), part(vector(4, len)), step);
             assert_eq!(host(updated.first), host(part(whole.first.clone())));
             assert_eq!(host(updated.second), host(part(whole.second.clone())));
             parameter = updated.parameter;

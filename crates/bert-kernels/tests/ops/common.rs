@@ -1,5 +1,6 @@
 //! Test inputs, and the comparison of an operation in f32 with the same operation in f64.
 
+use bert_kernels::adamw::{self, NormOrder};
 use bert_kernels::{Compute, Kernels, Precision};
 use burn::tensor::{DType, Device, Int, Tensor, TensorData};
 
@@ -43,6 +44,12 @@ pub(crate) fn run(
     let weights = leaf(&numbers(99, output.dims()[0]), dtype).detach();
     let gradients = (output.clone() * weights).sum().backward();
     (host(output), leaves.iter().map(|x| host(x.grad(&gradients).expect("every input has one"))).collect())
+}
+
+/// Returns the sum of the squares of all elements of all tensors, as the global norm adds them.
+pub(crate) fn squared_norm(compute: Compute, tensors: &[Tensor<1>]) -> f64 {
+    let order = tensors.first().map_or(NormOrder::Flat, |x| NormOrder::for_tensor(compute, x));
+    order.total(adamw::chunk_squares(compute, tensors).iter().map(Vec::as_slice))
 }
 
 pub(crate) fn close(name: &str, got: &[f64], want: &[f64], tolerance: f64) {

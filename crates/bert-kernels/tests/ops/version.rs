@@ -7,7 +7,7 @@ use bert_kernels::gelu::{Gelu, bias_gelu};
 use bert_kernels::layer_norm::{LayerNormParameters, residual_layer_norm};
 use burn::tensor::{DType, Device, Tensor, TensorData};
 
-use crate::common::{FUSED, host, ints, numbers, run};
+use crate::common::{FUSED, host, ints, numbers, run, squared_norm};
 
 /// FNV-1a over the bits of numbers.
 struct Digest(u64);
@@ -65,7 +65,7 @@ impl Digest {
         };
         let adamw::State { parameter, first, second } = adamw::update(FUSED, state, vector(4), step);
         [parameter, first, second].into_iter().for_each(|x| self.add(&host(x)));
-        self.add(&[adamw::squared_norm(FUSED, &[vector(5)])]);
+        self.add(&[squared_norm(FUSED, &[vector(5)])]);
     }
 }
 

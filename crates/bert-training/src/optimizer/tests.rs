@@ -20,7 +20,7 @@ struct Scalar {
 
 fn norm(gradients: &Tensors) -> f64 {
     let tensors: Vec<Tensor<1>> = gradients.iter().flatten().cloned().collect();
-    adamw::squared_norm(Compute::default(), &tensors).sqrt()
+    adamw::chunk_squares(Compute::default(), &tensors).concat().iter().sum::<f64>().sqrt()
 }
 
 fn trajectory(bias_correction: bool, weight_decay: f64) -> Vec<f32> {

@@ -329,7 +329,7 @@ mod tests {
     use burn::tensor::{Device, Distribution, Tensor};
 
     use super::*;
-    use crate::fused_op::{fused_path, tensor_backend};
+    use crate::fused_op::fused_path;
     use crate::ops::dense;
     use crate::ops::gelu::bias_gelu;
     use crate::{Compute, Precision};
@@ -351,7 +351,7 @@ mod tests {
                 let second = matrix([wide, output]);
                 let bias = Tensor::<1>::random([wide], normal, &device).require_grad();
                 let weights = matrix([rows, output]).detach();
-                let path = fused_path(compute, &[tensor_backend(&x)]).expect("a fused path");
+                let path = fused_path(compute, &[&x]).expect("a fused path");
                 let projection = Projection { weight: first.clone(), bias: bias.clone() };
                 let at_once = feed_forward((path, None), x.clone(), projection, second.clone(), form);
                 let wide = dense::product(compute, x.clone(), first.clone());

@@ -16,7 +16,7 @@ mod bf16_blocks;
 use burn::tensor::{Tensor, assert_shape};
 
 use crate::arguments::{Gelu, Precision, Projection};
-use crate::fused_op::{fused_path, tensor_backend};
+use crate::fused_op::fused_path;
 use crate::matmul::packed_weights::KernelContext;
 use crate::ops::dense;
 use crate::ops::gelu::bias_gelu;
@@ -40,14 +40,8 @@ pub fn feed_forward<'a, const D: usize>(
     assert_eq!(x.dims()[D - 1], input, "the width of x");
     assert_shape!(first.bias, [intermediate]);
     assert_shape!(second, [intermediate, _]);
-    let backends = [
-        tensor_backend(&x),
-        tensor_backend(&first.weight),
-        tensor_backend(&first.bias),
-        tensor_backend(&second),
-    ];
     if ctx.compute.precision == Precision::Bf16
-        && let Some(path) = fused_path(ctx.compute, &backends)
+        && let Some(path) = fused_path(ctx.compute, &[&x, &first.weight, &first.bias, &second])
     {
         return bf16_blocks::feed_forward((path, ctx.packed), x, first, second, form);
     }

@@ -306,7 +306,7 @@ mod tests {
     use burn::tensor::{Device, Distribution, Tensor, Tolerance};
 
     use super::*;
-    use crate::fused_op::{Input, apply, fused_path, tensor_backend};
+    use crate::fused_op::{Input, apply, fused_path};
     use crate::{Compute, Dropout, Precision};
 
     /// Tokens of the batch are summed 32 at a time, so the bits are equal where rows are multiples of that.
@@ -326,8 +326,8 @@ mod tests {
             let weights = [matrix(), matrix(), matrix()];
             let biases = [vector(), vector(), vector()];
             let mask = Tensor::<4>::zeros([batch, 1, 1, seq], &device);
-            let path = fused_path(compute, &[tensor_backend(&x)]).expect("a fused path");
-            let bias = contiguous(Input::from(mask).into_flex());
+            let path = fused_path(compute, &[&x]).expect("a fused path");
+            let bias = contiguous(Input::from(mask).into_primitive());
             let dropout = Dropout::new(5, 0.1);
             let attention = Attention { bias, heads, scale: 0.3, dropout, precision: compute.precision };
             let inputs = || -> [Input; 7] {

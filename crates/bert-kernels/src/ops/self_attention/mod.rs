@@ -18,7 +18,7 @@ use crate::arguments::{AttentionOutput, Compute, Precision};
 pub use crate::arguments::{Projection, QkvProjections};
 use crate::cpu::flex_slices::{buffer, contiguous, slice, tensor, width};
 use crate::cpu::row_blocks::{add_bias, column_sums, rows_per_block};
-use crate::fused_op::{Fused, Input, apply_or, fused_path, tensor_backend};
+use crate::fused_op::{Fused, Input, OnBackend, apply_or, fused_path};
 use crate::matmul::matrix_view::Threads;
 use crate::matmul::packed_weights::{KernelContext, PackedWeights};
 use crate::matmul::{MatmulContext, run_both};
@@ -44,15 +44,16 @@ pub fn self_attention<'a>(
     let KernelContext { compute, packed } = ctx.into();
     let [batch, seq, hidden] = x.dims();
     let QkvProjections { query, key, value } = &projections;
-    let mut backends = vec![tensor_backend(&x), tensor_backend(&bias)];
+    let mut tensors: Vec<&dyn OnBackend> = vec![&x, &bias];
     for Projection { weight, bias } in [query, key, value] {
         assert_shape!(weight, [hidden, hidden]);
         assert_shape!(bias, [hidden]);
-        backends.extend([tensor_backend(weight), tensor_backend(bias)]);
+        tensors.push(weight);
+        tensors.push(bias);
     }
     assert_shape!(bias, [batch, 1, 1, seq]);
     assert_eq!(hidden % heads, 0, "{hidden} is not a multiple of {heads} heads");
-    let Some(path) = fused_path(compute, &backends) else {
+    let Some(path) = fused_path(compute, &tensors) else {
         #[cfg(feature = "cubecl")]
         if let Some(context) =
             crate::gpu::self_attention::self_attention(compute, &x, &projections, &bias, settings)
@@ -61,7 +62,7 @@ pub fn self_attention<'a>(
         }
         return plain(compute, x, projections, bias, settings).context;
     };
-    let bias = contiguous(Input::from(bias).into_flex());
+    let bias = contiguous(Input::from(bias).into_primitive());
     let precision = compute.precision;
     let attention = Attention { bias, heads, scale: scale as f32, dropout, precision };
     let QkvProjections { query: q, key: k, value: v } = projections;
