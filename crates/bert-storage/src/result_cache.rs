@@ -24,12 +24,12 @@ pub struct ResultCache {
 
 /// A result in the cache.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum CachedResult {
-    /// The bytes of the result.
-    Valid(Vec<u8>),
+pub enum CachedResult<T> {
+    /// The result.
+    Valid(T),
     /// There is none under this key.
     Absent,
-    /// The file is incomplete or changed.
+    /// The file is incomplete or changed, or cannot be parsed.
     Damaged(PathBuf),
 }
 
@@ -46,11 +46,11 @@ impl ResultCache {
         self.folder.join(key)
     }
 
-    /// Returns the result under a key.
+    /// Returns the result under a key, as `parse` reads it from the bytes; `None` means damage.
     ///
     /// # Errors
     /// Fails when the file exists and cannot be read; a file without read permission counts as absent.
-    pub fn load(&self, key: &str) -> Result<CachedResult> {
+    pub fn load<T>(&self, key: &str, parse: impl FnOnce(&[u8]) -> Option<T>) -> Result<CachedResult<T>> {
         let path = self.path(key);
         let mut bytes = match fs::read(&path) {
             Err(error)
@@ -61,9 +61,10 @@ impl ResultCache {
             bytes => bytes.map_err(Error::io("read", &path))?,
         };
         let result = bytes.split_off(bytes.len().min(DIGEST));
-        if bytes != digest_bytes(&result).into_bytes() {
+        let is_whole = bytes == digest_bytes(&result).into_bytes();
+        let Some(result) = is_whole.then(|| parse(&result)).flatten() else {
             return Ok(CachedResult::Damaged(path));
-        }
+        };
         // If the file belongs to another user, this fails, and the result only seems older.
         let _ =
             File::options().append(true).open(&path).and_then(|file| file.set_modified(SystemTime::now()));
@@ -101,16 +102,21 @@ mod tests {
     fn damaged_results_are_detected() {
         let folder = tempfile::tempdir().unwrap();
         let cache = ResultCache::new(&folder.path().join("new"), 1000);
-        assert_eq!(cache.load(&key("a")).unwrap(), CachedResult::Absent);
+        let load = || cache.load(&key("a"), |bytes| Some(bytes.to_vec())).unwrap();
+        assert_eq!(load(), CachedResult::Absent);
         cache.store(&key("a"), b"result").unwrap();
-        assert_eq!(cache.load(&key("a")).unwrap(), CachedResult::Valid(b"result".to_vec()));
+        assert_eq!(load(), CachedResult::Valid(b"result".to_vec()));
+        assert_eq!(
+            cache.load(&key("a"), |_| None::<()>).unwrap(),
+            CachedResult::Damaged(cache.path(&key("a")))
+        );
         let path = cache.path(&key("a"));
         let whole = fs::read(&path).unwrap();
         let mut changed = whole.clone();
         changed[DIGEST] ^= 1;
         for damaged in [&whole[..whole.len() - 1], &whole[..10], b"", &changed] {
             fs::write(&path, damaged).unwrap();
-            assert_eq!(cache.load(&key("a")).unwrap(), CachedResult::Damaged(path.clone()));
+            assert_eq!(load(), CachedResult::Damaged(path.clone()));
         }
     }
 
@@ -124,8 +130,8 @@ mod tests {
         cache.store(&key("b"), b"bbbb").unwrap();
         cache.store(&key("c"), b"cccc").unwrap();
         cache.store(&key("large"), &[0; 1000]).unwrap();
-        let found =
-            ["a", "b", "c", "large"].map(|name| cache.load(&key(name)).unwrap() != CachedResult::Absent);
+        let found = ["a", "b", "c", "large"]
+            .map(|name| cache.load(&key(name), |_| Some(())).unwrap() != CachedResult::Absent);
         assert_eq!(found, [false, true, true, false]);
     }
 }

@@ -29,16 +29,6 @@ pub(super) struct CachedFit {
     key: String,
 }
 
-/// The result of a search in the cache.
-pub(super) enum FoundFit {
-    /// The fitted model.
-    Model(LogBilinear),
-    /// No file.
-    Absent,
-    /// A file that cannot be used.
-    Damaged(PathBuf),
-}
-
 impl CachedFit {
     /// Returns the entry of a fit to data sets with weights.
     pub(super) fn new(sets: &[(DataSet, f64)], shape: &LogBilinearShape, seed: u64) -> Self {
@@ -67,15 +57,8 @@ impl CachedFit {
     ///
     /// # Errors
     /// Fails when the file exists and cannot be read.
-    pub(super) fn load(&self, special: SpecialIds) -> Result<FoundFit, Error> {
-        Ok(match self.cache.load(&self.key)? {
-            CachedResult::Absent => FoundFit::Absent,
-            CachedResult::Damaged(path) => FoundFit::Damaged(path),
-            CachedResult::Valid(bytes) => match parse(&bytes, special) {
-                Some(model) => FoundFit::Model(model),
-                None => FoundFit::Damaged(self.cache.path(&self.key)),
-            },
-        })
+    pub(super) fn load(&self, special: SpecialIds) -> Result<CachedResult<LogBilinear>, Error> {
+        self.cache.load(&self.key, |bytes| parse(bytes, special))
     }
 
     /// Saves a model whose fit took this time.
@@ -167,12 +150,12 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let entry = CachedFit::in_folder(folder.path().to_owned(), "text a");
         entry.save(&model(), Duration::from_millis(10)).unwrap();
-        assert!(matches!(entry.load(ids()).unwrap(), FoundFit::Absent), "too fast to save");
+        assert!(matches!(entry.load(ids()).unwrap(), CachedResult::Absent), "too fast to save");
         entry.save(&model(), MIN_TIME).unwrap();
-        let FoundFit::Model(found) = entry.load(ids()).unwrap() else { panic!("not found") };
+        let CachedResult::Valid(found) = entry.load(ids()).unwrap() else { panic!("not found") };
         assert_eq!(found, model());
         let other = CachedFit::in_folder(folder.path().to_owned(), "text b");
-        assert!(matches!(other.load(ids()).unwrap(), FoundFit::Absent));
+        assert!(matches!(other.load(ids()).unwrap(), CachedResult::Absent));
     }
 
     #[test]
@@ -184,8 +167,8 @@ mod tests {
         let mut bytes = std::fs::read(&path).unwrap();
         *bytes.last_mut().unwrap() ^= 1;
         std::fs::write(&path, bytes).unwrap();
-        assert!(matches!(entry.load(ids()).unwrap(), FoundFit::Damaged(found) if found == path));
+        assert!(matches!(entry.load(ids()).unwrap(), CachedResult::Damaged(found) if found == path));
         entry.cache.store(&entry.key, b"not safetensors").unwrap();
-        assert!(matches!(entry.load(ids()).unwrap(), FoundFit::Damaged(_)));
+        assert!(matches!(entry.load(ids()).unwrap(), CachedResult::Damaged(_)));
     }
 }

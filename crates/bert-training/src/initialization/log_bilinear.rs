@@ -19,13 +19,14 @@ use bert_inference::host_tensors::{int_vector, values};
 use bert_inference::{DeviceName, StopFlag};
 use bert_model::{BertConfig, LogBilinear, LogBilinearShape, LogBilinearSide};
 use bert_random::{Domain, Random, Stream};
+use bert_storage::CachedResult;
 use bert_tokenization::is_special_token;
 use burn::tensor::{Device, Gradients, Int, Tensor, TensorData};
 use rayon::prelude::*;
 
 use crate::error::{Error, check_stop, no_instances};
 use crate::initialization::bigram_counts::{BigramCounts, Side};
-use crate::initialization::cached_fit::{CachedFit, FoundFit, SpecialIds};
+use crate::initialization::cached_fit::{CachedFit, SpecialIds};
 use crate::initialization::fit_step::{OutputGradients, Parameter};
 
 /// Number of optimization steps.
@@ -79,13 +80,13 @@ pub(crate) fn log_bilinear(
     let cached = CachedFit::new(sets, &shape, seed);
     // A cache that cannot be read or written only costs time.
     match cached.load(special_ids(data.vocabulary())) {
-        Ok(FoundFit::Model(found)) => {
+        Ok(CachedResult::Valid(found)) => {
             on_event(CountingEvent::Reused);
             check_stop(stop)?;
             return Ok(found);
         }
-        Ok(FoundFit::Absent) => {}
-        Ok(FoundFit::Damaged(path)) => on_event(CountingEvent::Warning(format!(
+        Ok(CachedResult::Absent) => {}
+        Ok(CachedResult::Damaged(path)) => on_event(CountingEvent::Warning(format!(
             "{} is damaged; the text is counted again",
             path.display()
         ))),
