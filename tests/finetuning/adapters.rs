@@ -185,7 +185,11 @@ fn adapter_rejects_conflicting_options() {
         ("--adapter lora --adapter-reduction 4", 2, "--adapter-reduction: works with --adapter pfeiffer"),
         ("--merge-lora", 2, "--merge-lora: works with --adapter lora only"),
         ("--adapter prefix", 2, "invalid value 'prefix'"),
-        ("--adapter lora --lora-rank 17", 4, "`r` is 17, but must be from 1 to the hidden size of 16"),
+        (
+            "--adapter lora --lora-rank 17",
+            2,
+            "--lora-rank is 17, but must be from 1 to the hidden size of 16",
+        ),
     ];
     for (flags, code, message) in cases {
         folder.refused(&format!("{QUICK} --checkpoint run {flags} --output out"), code, message);

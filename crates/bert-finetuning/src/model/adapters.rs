@@ -10,11 +10,11 @@ use std::path::PathBuf;
 
 use bert_inference::examples::ClassifierModel;
 use bert_model::{
-    AdapterFolder, Architecture, BertForMultipleChoice, BertForSequenceClassification, BertWithFeatureHead,
-    is_adapter_parameter, is_fusion_parameter, named_parameters, read_adapter,
+    AdapterConfig, AdapterFolder, Architecture, BertForMultipleChoice, BertForSequenceClassification,
+    BertWithFeatureHead, is_adapter_parameter, is_fusion_parameter, named_parameters, read_adapter,
 };
 use bert_storage::exists;
-use bert_training::{Error, Optimizer, check};
+use bert_training::{Error, Optimizer, check, check_value};
 use burn::module::Module;
 use serde::{Deserialize, Serialize};
 
@@ -118,6 +118,11 @@ impl AdapterSupport for BertForSequenceClassification {
         let flag = if fusion.is_empty() { "adapter" } else { "fusion" };
         let reason = format!("the checkpoint has no {fresh:?}, and an adapter folder cannot store them");
         check(fresh.is_empty(), flag, &reason)?;
+        if let Some(AdapterConfig::Lora { rank, .. }) = adapter {
+            let hidden = checkpoint.model_config.hidden_size;
+            let expected = format!("from 1 to the hidden size of {hidden}");
+            check_value(rank <= hidden, "lora_rank", rank, expected)?;
+        }
         self.bert = match adapter {
             Some(adapter) => self.bert.with_adapter(adapter, seed)?,
             None => {
