@@ -107,7 +107,7 @@ pub fn multitask(
     let state = settings.state(model, &checkpoint);
     let epochs = resolved.num_train_epochs.ceil().max(1.0) as u64;
     let draw = TaskDraw { sampling: *sampling, temperature: *temperature, epochs };
-    let mut training = Training::several(&tasks, settings, resolved, BertForSeveralTasks::single, draw);
+    let mut training = Training::new(&tasks, settings, resolved, BertForSeveralTasks::single, Some(draw));
     let state = training.start(state, &saved_run, stop, on_event)?;
     let state = training.train(state, &mut saved_run, stop, on_event)?;
 

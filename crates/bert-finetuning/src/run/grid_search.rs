@@ -197,7 +197,9 @@ impl<T: FinetuneTask> GridSearch<'_, T> {
             ..TrainSettings::new(config, resolved, saved.seed, steps)
         };
         let state = settings.state(model, task.setup().checkpoint);
-        let mut training = Training::new(task, settings, resolved, |model: &T::Model, _| model.clone());
+        let tasks = std::slice::from_ref(task);
+        let mut training =
+            Training::new(tasks, settings, resolved, |model: &T::Model, _| model.clone(), None);
         let state = training.start(state, saved, stop, on_event)?;
         training.forgetting = forgetting_test(task)?;
         let state = training.train(state, saved, stop, on_event)?;

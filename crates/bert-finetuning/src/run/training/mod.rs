@@ -53,43 +53,31 @@ pub(crate) struct Training<'a, T: FinetuneTask, M> {
 }
 
 impl<'a, T: FinetuneTask, M: Module> Training<'a, T, M> {
-    /// Returns a training of one task.
+    /// Returns a training of one task, or of several, of which `draw` selects one for each step.
     pub(crate) fn new(
-        task: &'a T,
-        settings: TrainSettings<'a>,
-        resolved: &Resolved,
-        task_model: fn(&M, usize) -> T::Model,
-    ) -> Self {
-        let trained = TrainedTask::new(task, settings.seed, resolved);
-        Self {
-            epochs: EpochRate { numerator: trained.batch_size as u64, denominator: trained.items as u64 },
-            tasks: vec![trained],
-            task_model,
-            draw: None,
-            settings,
-            progress: Progress { tasks: vec![TaskProgress::default()], ..Progress::default() },
-            best: None,
-            forgetting: None,
-        }
-    }
-
-    /// Returns a training of several tasks, of which `draw` selects one for each step.
-    pub(crate) fn several(
         tasks: &'a [T],
         settings: TrainSettings<'a>,
         resolved: &Resolved,
         task_model: fn(&M, usize) -> T::Model,
-        draw: TaskDraw,
+        draw: Option<TaskDraw>,
     ) -> Self {
-        let epochs = EpochRate { numerator: draw.epochs, denominator: settings.schedule.total_steps };
-        let seed = settings.seed;
-        let training = Self::new(&tasks[0], settings, resolved, task_model);
+        let new = |task| TrainedTask::new(task, settings.seed, resolved);
+        let trained: Vec<TrainedTask<'a, T>> = tasks.iter().map(new).collect();
+        let epochs = match &draw {
+            Some(draw) => EpochRate { numerator: draw.epochs, denominator: settings.schedule.total_steps },
+            None => {
+                EpochRate { numerator: trained[0].batch_size as u64, denominator: trained[0].items as u64 }
+            }
+        };
         Self {
-            tasks: tasks.iter().map(|task| TrainedTask::new(task, seed, resolved)).collect(),
-            progress: Progress { tasks: vec![TaskProgress::default(); tasks.len()], ..Progress::default() },
-            draw: Some(draw),
+            tasks: trained,
+            task_model,
+            draw,
+            settings,
             epochs,
-            ..training
+            progress: Progress { tasks: vec![TaskProgress::default(); tasks.len()], ..Progress::default() },
+            best: None,
+            forgetting: None,
         }
     }
 
