@@ -64,7 +64,7 @@ impl MpiTransport {
 
     /// Ends all ranks.
     fn abort(lost: &Lost) -> ! {
-        eprintln!("error: {lost}; the last checkpoint is intact, continue with --resume");
+        eprintln!("error: {lost}; the last checkpoint, if there is one, is intact; continue with --resume");
         SimpleCommunicator::world().abort(RETRY)
     }
 }

@@ -81,7 +81,7 @@ pub(crate) fn lost_rank(step: u64, lost: Lost, fewer: &[usize]) -> Error {
             "before the first step was finished: {lost}; start again (with `.resume` if the run's folder exists)"
         ),
         step => format!(
-            "after step {step}: {lost}; the last checkpoint is intact, continue with `.resume`{}",
+            "after step {step}: {lost}; the last checkpoint, if there is one, is intact; continue with `.resume`{}",
             or_with_fewer(fewer)
         ),
     };

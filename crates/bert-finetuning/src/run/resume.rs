@@ -16,7 +16,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use bert_inference::checkpoint::{Checkpoint, CheckpointFolder, ValidCheckpoint, read_optimizer};
+use bert_inference::checkpoint::{Checkpoint, CheckpointFolder, ValidCheckpoint};
 use bert_inference::environment::environment_of_run;
 use bert_inference::{RetentionPolicy, StopFlag};
 use bert_model::{
@@ -237,20 +237,16 @@ impl SavedRun<'_> {
         let found = CheckpointFolder::on(&self.folder).newest_good(&mut |error| {
             on_event(FinetuneEvent::Warning(format!("{error}; an older checkpoint is used instead")));
         })?;
-        let Some(ValidCheckpoint { path, state }) = found else {
+        let Some(found) = found else {
             return Ok(RestoredState {
                 state: TrainState { model, optimizer },
                 progress: None,
                 folder: None,
             });
         };
+        optimizer.restore_from(&found, &device.clone().inner())?;
+        let ValidCheckpoint { path, state } = found;
         let progress = serde_json::from_value(decode(state.run)).map_err(|e| corrupt(&path, e))?;
-        optimizer.restore(
-            state.updates,
-            &state.fewer_updates,
-            read_optimizer(&path, optimizer.states())?,
-            &device.clone().inner(),
-        )?;
         let (model, _) = load_pretrained_weights(model, &path, LoadPolicy::Exact)?;
         on_event(FinetuneEvent::Resumed { seed: self.seed, step: Some(state.step) });
         let state = TrainState { model, optimizer };

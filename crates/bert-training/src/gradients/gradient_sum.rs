@@ -148,6 +148,26 @@ pub(crate) struct Segment {
     pub(crate) range: Range<usize>,
 }
 
+/// Pairs segments with their values, which are side by side.
+pub(crate) fn with_values<'a>(
+    segments: &'a [Segment],
+    mut values: &'a [f32],
+) -> impl Iterator<Item = (&'a Segment, &'a [f32])> {
+    segments.iter().map(move |segment| {
+        (segment, values.split_off(..segment.range.len()).expect("values of all segments"))
+    })
+}
+
+/// Pairs segments with their values, for writing.
+pub(crate) fn with_values_mut<'a, 'v>(
+    segments: &'a [Segment],
+    mut values: &'v mut [f32],
+) -> impl Iterator<Item = (&'a Segment, &'v mut [f32])> {
+    segments.iter().map(move |segment| {
+        (segment, values.split_off_mut(..segment.range.len()).expect("values of all segments"))
+    })
+}
+
 /// The owners of all parameters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Layout {

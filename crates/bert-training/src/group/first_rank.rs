@@ -13,34 +13,10 @@ const SIGN_OF_LIFE: Duration = Duration::from_secs(5);
 /// Signal number of the stop that rank 0 requests when another rank is lost.
 const SIGTERM: i32 = 15;
 
-/// The state of a rank while rank 0 works.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum State {
-    /// Rank 0 works, or another rank waits.
-    Busy,
-    /// Rank 0 has finished.
-    Done,
-    /// A signal has asked the rank to stop.
-    Stopping(i32),
-}
-
-impl State {
-    fn to_word(self) -> u64 {
-        match self {
-            Self::Busy => 0,
-            Self::Done => u64::MAX,
-            Self::Stopping(signal) => signal as u64,
-        }
-    }
-
-    fn from_word(word: u64) -> Self {
-        match word {
-            0 => Self::Busy,
-            u64::MAX => Self::Done,
-            signal => Self::Stopping(signal as i32),
-        }
-    }
-}
+/// The word of a rank while rank 0 works, unless a signal has asked the rank to stop: then it is the signal's number.
+const BUSY: u64 = 0;
+/// The word of rank 0 when it has finished.
+const DONE: u64 = u64::MAX;
 
 impl Group {
     /// Runs `work` on rank 0 and returns its result there; returns `None` on the other ranks when it is done. `work`
@@ -60,8 +36,8 @@ impl Group {
         }
         if !self.is_first() {
             loop {
-                let own = stop.requested().map_or(State::Busy, State::Stopping);
-                if self.exchange_states(own)?[0] == State::Done {
+                let own = stop.requested().map_or(BUSY, |signal| signal as u64);
+                if self.exchange_words(own)?[0] == DONE {
                     return Ok(None);
                 }
             }
@@ -74,13 +50,11 @@ impl Group {
                 return;
             }
             last = Instant::now();
-            match self.exchange_states(State::Busy) {
-                Ok(states) => {
-                    let stopping = states.into_iter().find_map(|state| match state {
-                        State::Stopping(signal) => Some(signal),
-                        _ => None,
-                    });
-                    stopping.into_iter().for_each(|signal| stop.request(signal));
+            match self.exchange_words(BUSY) {
+                Ok(words) => {
+                    if let Some(signal) = words.into_iter().find(|&word| word != BUSY) {
+                        stop.request(signal as i32);
+                    }
                 }
                 Err(error) => {
                     lost = Some(error);
@@ -91,18 +65,18 @@ impl Group {
         if let Some(lost) = lost {
             return Err(lost);
         }
-        self.exchange_states(State::Done)?;
+        self.exchange_words(DONE)?;
         result.map(Some)
     }
 
-    /// Returns the states of all ranks.
+    /// Returns the words of all ranks.
     ///
     /// # Errors
     /// Fails when a rank of the group is lost.
-    fn exchange_states(&mut self, own: State) -> Result<Vec<State>, Error> {
+    fn exchange_words(&mut self, own: u64) -> Result<Vec<u64>, Error> {
         let mut messages: Vec<Message> = (0..self.ranks()).map(|_| Message::new(1)).collect();
-        messages[self.rank()].content_mut()[0] = own.to_word();
+        messages[self.rank()].content_mut()[0] = own;
         self.all_gather(&mut messages)?;
-        Ok(messages.iter().map(|message| State::from_word(message.content()[0])).collect())
+        Ok(messages.iter().map(|message| message.content()[0]).collect())
     }
 }

@@ -36,7 +36,7 @@ use serde::de::DeserializeOwned;
 use message::Message;
 
 use crate::error::{Error, elsewhere, lost_rank, ranks_differ, stopped};
-pub(crate) use step::{BatchTotals, Requests, digest};
+pub(crate) use step::{BatchTotals, Requests, digest, visit_parameters};
 
 /// Time between two messages about ranks that have not answered.
 const WAIT_INTERVAL: Duration = Duration::from_secs(60);
@@ -62,12 +62,6 @@ pub struct Group {
     held: Option<Error>,
     outgoing: Vec<Message>,
     incoming: Vec<Message>,
-}
-
-impl Default for Group {
-    fn default() -> Self {
-        Self::alone()
-    }
 }
 
 impl Group {

@@ -6,7 +6,7 @@ use bert_model::Snapshot;
 use burn::tensor::Device;
 
 use crate::error::Error;
-use crate::gradients::gradient_sum::Segment;
+use crate::gradients::gradient_sum::{Segment, with_values, with_values_mut};
 use crate::group::Group;
 use crate::group::message::{Message, words_of_floats};
 use crate::optimizer::{Optimizer, States};
@@ -90,11 +90,8 @@ fn pack(optimizer: &Optimizer, segments: &[Segment], message: &mut Message) {
     let values = message.floats_mut(0);
     let length = (values.len() / optimizer.states().len().max(1)).max(1);
     for (state, values) in values.chunks_mut(length).enumerate() {
-        let mut rest = values;
-        for Segment { tensor, range } in segments {
-            let (part, after) = rest.split_at_mut(range.len());
+        for (Segment { tensor, range }, part) in with_values_mut(segments, values) {
             optimizer.read_state(state, *tensor, range, part);
-            rest = after;
         }
     }
 }
@@ -110,11 +107,8 @@ fn unpack(
     let values = message.floats(0);
     let length = (values.len() / optimizer.states().len().max(1)).max(1);
     for (state, values) in values.chunks(length).enumerate() {
-        let mut rest = values;
-        for segment in optimizer.layout().segments(rank) {
-            let (part, after) = rest.split_at(segment.range.len());
+        for (segment, part) in with_values(optimizer.layout().segments(rank), values) {
             each(state, segment, part);
-            rest = after;
         }
     }
 }

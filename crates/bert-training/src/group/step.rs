@@ -12,7 +12,9 @@ use burn::tensor::{Device, Tensor, TensorData};
 use rayon::prelude::*;
 
 use crate::error::Error;
-use crate::gradients::gradient_sum::{GradientSum, Layout, Node, Segment, Tensors, TreeSum, nodes_of};
+use crate::gradients::gradient_sum::{
+    GradientSum, Layout, Node, Segment, Tensors, TreeSum, nodes_of, with_values, with_values_mut,
+};
 use crate::group::Group;
 use crate::group::message::{Message, words_of_floats};
 use crate::optimizer::StepGradients;
@@ -94,7 +96,7 @@ impl Group {
             Class::Numerical,
             format!(
                 "after step {}: the weights of {} differ from the other ranks'; the computer may have a defect; the \
-                 last checkpoint is intact, continue with `.resume`",
+                 last checkpoint, if there is one, is intact; continue with `.resume`",
                 self.step,
                 members.collect::<Vec<_>>().join(", ")
             ),
@@ -192,11 +194,9 @@ fn added<'a>(parts: impl Iterator<Item = (Node<()>, Part<'a>)>, layout: &Layout,
 
 /// Adds two parts, tensor by tensor. A parameter without a gradient in one of them has the gradient of the other.
 fn add<'a>(mut left: Part<'a>, right: Part<'a>, layout: &Layout, rank: usize) -> Part<'a> {
-    let mut start = 0;
-    for segment in layout.segments(rank) {
-        let end = start + segment.range.len();
-        let to = &mut left.values[start..end];
-        let from = &right.values[start..end];
+    let segments = layout.segments(rank);
+    let to = with_values_mut(segments, &mut *left.values);
+    for ((segment, to), (_, from)) in to.zip(with_values(segments, right.values)) {
         match (left.has_gradient[segment.tensor], right.has_gradient[segment.tensor]) {
             (true, true) => to.par_chunks_mut(TASK).zip(from.par_chunks(TASK)).for_each(|(to, from)| {
                 to.iter_mut().zip(from).for_each(|(to, from)| *to += from);
@@ -204,7 +204,6 @@ fn add<'a>(mut left: Part<'a>, right: Part<'a>, layout: &Layout, rank: usize) ->
             (false, true) => to.copy_from_slice(from),
             (_, false) => {}
         }
-        start = end;
     }
     for (left, right) in left.has_gradient.iter_mut().zip(right.has_gradient) {
         *left |= right;
@@ -238,14 +237,12 @@ impl<'a> Format<'a> {
             for (tensor, _) in node.sum.iter().enumerate().filter(|(_, gradient)| gradient.is_some()) {
                 bits[tensor / 64] |= 1 << (tensor % 64);
             }
-            let mut values: &mut [f32] = bytemuck::cast_slice_mut(values);
-            for segment in self.layout.segments(receiver) {
-                let (segment_values, rest) = values.split_at_mut(segment.range.len());
+            let segments = self.layout.segments(receiver);
+            for (segment, values) in with_values_mut(segments, bytemuck::cast_slice_mut(values)) {
                 match &node.sum[segment.tensor] {
-                    Some(gradient) => host_values::read(gradient, segment.range.clone(), segment_values),
-                    None => segment_values.fill(0.0),
+                    Some(gradient) => host_values::read(gradient, segment.range.clone(), values),
+                    None => values.fill(0.0),
                 }
-                values = rest;
             }
         }
     }
@@ -269,14 +266,11 @@ impl<'a> Format<'a> {
     /// Returns the elements of a rank as tensors.
     fn gradients(&self, rank: usize, part: Part<'_>, device: &Device) -> StepGradients {
         let mut tensors: Tensors = vec![None; self.layout.lengths().len()];
-        let mut start = 0;
-        for segment in self.layout.segments(rank) {
-            let end = start + segment.range.len();
+        for (segment, values) in with_values(self.layout.segments(rank), part.values) {
             if part.has_gradient[segment.tensor] {
-                let values = TensorData::new(part.values[start..end].to_vec(), [end - start]);
+                let values = TensorData::new(values.to_vec(), [values.len()]);
                 tensors[segment.tensor] = Some(Tensor::from_data(values, device));
             }
-            start = end;
         }
         StepGradients { tensors, has_gradient: part.has_gradient }
     }
@@ -302,7 +296,7 @@ impl Group {
         let others = (0..self.ranks()).filter(|&owner| owner != rank);
         let model = write_segments(
             model,
-            others.flat_map(|owner| values_of_segments(layout.segments(owner), messages[owner].floats(0))),
+            others.flat_map(|owner| with_values(layout.segments(owner), messages[owner].floats(0))),
         );
         self.incoming = messages;
         Ok(model)
@@ -327,7 +321,7 @@ impl Group {
         if self.is_first() {
             return Ok(model);
         }
-        Ok(write_segments(model, values_of_segments(whole.segments(0), message.floats(0))))
+        Ok(write_segments(model, with_values(whole.segments(0), message.floats(0))))
     }
 }
 
@@ -335,39 +329,25 @@ impl Group {
 pub(crate) fn digest<M: Module>(model: &M) -> blake3::Hash {
     let mut digest = blake3::Hasher::new();
     let mut values = Vec::new();
-    let visit = |_, parameter: Tensor<1>| {
+    visit_parameters(model, |_, parameter| {
         let length = parameter.dims()[0];
         values.resize(length, 0.0);
         host_values::read(&parameter, 0..length, &mut values);
         digest.update(bytemuck::cast_slice(&values));
-    };
-    model.visit(&mut Visit { visit, tensor: 0 });
+    });
     digest.finalize()
 }
 
 /// Copies the elements of some segments, in order, to `values`.
-fn read_segments<M: Module>(model: &M, segments: &[Segment], mut values: &mut [f32]) {
-    let mut segments = segments.iter().peekable();
-    let visit = |tensor, parameter: Tensor<1>| {
-        if let Some(Segment { range, .. }) = segments.next_if(|segment| segment.tensor == tensor) {
-            let (segment_values, rest) = std::mem::take(&mut values).split_at_mut(range.len());
-            host_values::read(&parameter, range.clone(), segment_values);
-            values = rest;
+fn read_segments<M: Module>(model: &M, segments: &[Segment], values: &mut [f32]) {
+    let mut segments = with_values_mut(segments, values).peekable();
+    visit_parameters(model, |tensor, parameter| {
+        if let Some((Segment { range, .. }, values)) =
+            segments.next_if(|(segment, _)| segment.tensor == tensor)
+        {
+            host_values::read(&parameter, range.clone(), values);
         }
-    };
-    model.visit(&mut Visit { visit, tensor: 0 });
-}
-
-/// Pairs segments with their values.
-fn values_of_segments<'a>(
-    segments: &'a [Segment],
-    mut values: &'a [f32],
-) -> impl Iterator<Item = (&'a Segment, &'a [f32])> {
-    segments.iter().map(move |segment| {
-        let (segment_values, rest) = values.split_at(segment.range.len());
-        values = rest;
-        (segment, segment_values)
-    })
+    });
 }
 
 /// Returns the model with different values in some segments.
@@ -381,6 +361,11 @@ fn write_segments<'a, M: Module>(model: M, segments: impl Iterator<Item = (&'a S
 }
 
 /// Calls a function with the number and the flat values of each parameter.
+pub(crate) fn visit_parameters<M: Module>(model: &M, visit: impl FnMut(usize, Tensor<1>)) {
+    model.visit(&mut Visit { visit, tensor: 0 });
+}
+
+/// See [`visit_parameters`].
 struct Visit<F> {
     visit: F,
     tensor: usize,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use bert_inference::checkpoint::{OptimizerState, OptimizerValues};
+use bert_inference::checkpoint::{OptimizerState, OptimizerValues, ValidCheckpoint, read_optimizer};
 use bert_inference::host_tensors::float_vector;
 use bert_kernels::adamw::Updates;
 use bert_kernels::{Compute, host_values};
@@ -273,12 +273,23 @@ impl Optimizer {
         named.filter(|(_, count)| count != updates).collect()
     }
 
+    /// Restores the state of a checkpoint, in a process that owns all elements.
+    ///
+    /// # Errors
+    /// Fails when the optimizer's file is corrupt or names an unknown parameter, or when a parameter has a different
+    /// number of elements.
+    pub fn restore_from(&mut self, checkpoint: &ValidCheckpoint, device: &Device) -> Result<(), Error> {
+        let ValidCheckpoint { path, state } = checkpoint;
+        let saved = read_optimizer(path, self.states())?;
+        self.restore(state.updates, &state.fewer_updates, saved, device)
+    }
+
     /// Restores the state from [`Optimizer::snapshot`], `Optimizer::updates` and `Optimizer::fewer_updates`, in a
     /// process that owns all elements.
     ///
     /// # Errors
     /// Fails when a name is not a parameter of the module, or has a different number of elements.
-    pub fn restore(
+    pub(crate) fn restore(
         &mut self,
         updates: u64,
         fewer_updates: &BTreeMap<String, u64>,

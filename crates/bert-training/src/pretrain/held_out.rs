@@ -93,7 +93,7 @@ impl PretrainConfig {
         let training = folders.map(|folder| open(&folder.folder)).collect::<Result<Vec<_>, Error>>()?;
         let mut shared = Vec::new();
         for (at, data) in training.iter().enumerate() {
-            shared.extend(training[..at].iter().filter_map(|other| SharedText::in_mixture(data, other)));
+            shared.extend(training[..at].iter().filter_map(|other| SharedText::new(data, other, false)));
         }
         // The evaluation reports data that cannot be opened.
         let parts = self.eval_parts.iter().map(|part| part.folder.as_path());
@@ -104,9 +104,13 @@ impl PretrainConfig {
         };
         for evaluation in evaluated.into_iter().filter_map(|folder| open(folder).ok()) {
             let earlier = self.init_checkpoint.as_deref().map(init_checkpoint_data).unwrap_or_default();
-            let earlier = earlier.iter().filter(|data| training.iter().all(|other| !data.is_same(other)));
+            let is_new = |data: &&NamedData| {
+                let digest = data.manifest.shards_digest();
+                training.iter().all(|other| digest != other.manifest.shards_digest())
+            };
+            let earlier = earlier.iter().filter(is_new);
             let training = training.iter().chain(earlier);
-            shared.extend(training.filter_map(|training| SharedText::in_evaluation(&evaluation, training)));
+            shared.extend(training.filter_map(|training| SharedText::new(&evaluation, training, true)));
         }
         Ok(shared)
     }

@@ -11,100 +11,54 @@ use std::path::Path;
 
 use bert_data::{DataSet, Manifest, ResolvedConfig};
 use bert_inference::checkpoint::CheckpointFolder;
-use bert_inference::environment::{Invocation, environment_of_run};
 use bert_inference::{ComputeArgs, DeviceName, KernelChoice};
-use bert_storage::{FileSystem, LOCK, OutputLock, StagedFolder, exists};
+use bert_storage::{FileSystem, StagedFolder, exists};
 use serde_json::{Value, json};
 
 use crate::error::{Error, damaged_run, run_differs};
 use crate::optimizer::optimizer_args::OptimizerArgs;
-use crate::optimizer::size_defaults::ChosenDefault;
 use crate::pretrain::config::PretrainConfig;
 use crate::pretrain::run_file::{RunFile, RunIdentity};
 use crate::pretrain::setup::inputs::EvaluatedSet;
 use crate::pretrain::setup::starting_point::StartingPoint;
-use crate::pretrain::shared_text::SharedText;
-use crate::pretrain::work::Work;
-use crate::run_dir::identity::{RUN, compare, differences, saved};
-use crate::run_dir::training_run::{check_free, holds_a_run};
+use crate::run_dir::identity::{RUN, differences, saved};
+use crate::run_dir::training_run::LockedRun;
 
 /// Description of the held-out data of the evaluations so far.
 const HELD_OUT: &str = "held_out.json";
 
-/// The description of a run that `run.json` and `held_out.json` record.
-pub(crate) struct DescribedRun<'a> {
-    pub(crate) config: &'a PretrainConfig,
-    /// The options that were filled in, with the reasons.
-    pub(crate) defaults: &'a [ChosenDefault],
-    pub(crate) shared_text: &'a [SharedText],
-    /// The settings and data that determine the results.
-    pub(crate) identity: Value,
-    /// The command and the computers.
-    pub(crate) start: Invocation,
-    /// The operations of a sequence, and the rate of the device.
-    pub(crate) work: Work,
-    /// The held-out data, if any.
-    pub(crate) held_out: Option<Value>,
-}
-
 /// An open run; no other process can open it until this value is dropped.
 pub(crate) struct RunFolder<'a> {
     /// The folder itself.
-    pub(crate) folder: StagedFolder<'a>,
+    pub(crate) run: LockedRun<'a>,
     /// The settings and data that determine the run's results.
     pub(crate) identity: Value,
-    /// Differences between the present and the original environment that may change bits.
-    pub(crate) environment_changes: Vec<String>,
     /// Differences between the held-out data and the data of the evaluations so far.
     pub(crate) held_out_changes: Vec<String>,
-    _lock: OutputLock,
 }
 
 impl<'a> RunFolder<'a> {
-    /// Starts a run in an empty or new folder, or opens the existing run with `resume`. An existing but empty folder is
-    /// resumed from the start: a run killed in its first moments leaves one.
+    /// Starts or opens a run as [`LockedRun::open`] does, and records its held-out data, if it has any.
     ///
     /// # Errors
-    /// Fails as [`check_free`] does, when the existing run has a different configuration, or when the run would compare
-    /// its best weights on different held-out data.
+    /// Fails as [`LockedRun::open`] does, or when the run would compare its best weights on different held-out data.
     pub(crate) fn open(
         files: &'a dyn FileSystem,
-        run: DescribedRun<'_>,
+        config: &PretrainConfig,
+        run: Value,
+        held_out: Option<Value>,
         resume: bool,
     ) -> Result<Self, Error> {
-        let DescribedRun { config, defaults, shared_text, identity, start, work, held_out } = run;
-        let folder = StagedFolder::new(files, &config.output);
-        check_free(&folder, resume)?;
-        folder.create()?;
-        let lock = folder.lock(LOCK)?;
-        folder.remove_temporaries()?;
-        let mut environment_changes = Vec::new();
-        // Check again under the lock: another process may have started and finished a run in the meantime.
-        if !folder.has(RUN)? {
-            let whole = json!({
-                "identity": identity,
-                "environment": environment_of_run(),
-                "start": start,
-                "work": work,
-                "config": config,
-                "defaults": defaults,
-                "shared_text": shared_text,
-            });
-            folder.write_checksummed(RUN, &whole)?;
-        } else if resume {
-            environment_changes =
-                compare(&config.output, &identity, |changed| run_differs(&config.output, changed))?;
-        } else {
-            return Err(holds_a_run(&config.output));
-        }
+        let identity = run["identity"].clone();
+        let run = LockedRun::open(files, &config.output, resume, run)?;
         let held_out_changes =
-            held_out.map_or(Ok(Vec::new()), |now| record_held_out(&folder, &now, config.keep_best))?;
-        Ok(Self { folder, identity, environment_changes, held_out_changes, _lock: lock })
+            held_out.map_or(Ok(Vec::new()), |now| record_held_out(&run.folder, &now, config.keep_best))?;
+        Ok(Self { run, identity, held_out_changes })
     }
 
     /// Returns the run's checkpoints.
     pub(crate) fn checkpoints(&self) -> CheckpointFolder<'a> {
-        CheckpointFolder::on(&self.folder)
+        CheckpointFolder::on(&self.run.folder)
     }
 }
 

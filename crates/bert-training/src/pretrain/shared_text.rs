@@ -29,17 +29,12 @@ pub struct SharedText {
 /// The manifest of a data set and its folder.
 pub(super) struct NamedData {
     folder: PathBuf,
-    manifest: Manifest,
+    pub(super) manifest: Manifest,
 }
 
 impl NamedData {
     pub(super) fn new(folder: &Path, manifest: &Manifest) -> Self {
         Self { folder: folder.to_path_buf(), manifest: manifest.clone() }
-    }
-
-    /// Returns whether both have the same instances.
-    pub(super) fn is_same(&self, other: &Self) -> bool {
-        self.manifest.shards_digest() == other.manifest.shards_digest()
     }
 }
 
@@ -49,20 +44,10 @@ pub(super) fn text_digests(manifest: &Manifest) -> impl Iterator<Item = &str> {
 }
 
 impl SharedText {
-    /// Compares evaluation data with training data.
-    pub(super) fn in_evaluation(evaluation: &NamedData, training: &NamedData) -> Option<Self> {
-        Self::new(evaluation, training, true)
-    }
-
-    /// Compares two parts of a mixture.
-    pub(super) fn in_mixture(part: &NamedData, other: &NamedData) -> Option<Self> {
-        Self::new(part, other, false)
-    }
-
     /// Counts the documents of `data` that `within` contains too. If no document is equal, counts the files from which
     /// both were made. Returns `None` if they share neither. Documents that were held out of the same files count as
     /// different, even if their tokens are equal.
-    fn new(data: &NamedData, within: &NamedData, is_evaluated: bool) -> Option<Self> {
+    pub(super) fn new(data: &NamedData, within: &NamedData, is_evaluated: bool) -> Option<Self> {
         let is_divided = same_selection(&data.manifest, &within.manifest);
         if is_divided && text_digests(&data.manifest).eq(text_digests(&within.manifest)) {
             return None;

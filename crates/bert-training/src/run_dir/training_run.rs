@@ -7,12 +7,10 @@
 use std::path::{Path, PathBuf};
 
 use bert_inference::RetentionPolicy;
-use bert_inference::checkpoint::{
-    Checkpoint, CheckpointFolder, SkippedSteps, TrainerState, ValidCheckpoint, read_optimizer,
-};
+use bert_inference::checkpoint::{Checkpoint, CheckpointFolder, SkippedSteps, TrainerState, ValidCheckpoint};
 use bert_inference::environment::environment_of_run;
 use bert_model::Snapshot;
-use bert_storage::{Disk, LOCK, OutputLock, StagedFolder};
+use bert_storage::{Disk, FileSystem, LOCK, OutputLock, StagedFolder};
 use burn::module::Module;
 use burn::tensor::Device;
 use serde::Serialize;
@@ -39,16 +37,55 @@ impl From<bool> for Resume {
     }
 }
 
+/// The locked folder of a run with its `run.json`. No other process can open it until this value is dropped.
+pub(crate) struct LockedRun<'a> {
+    pub(crate) folder: StagedFolder<'a>,
+    /// Differences between the present and the original environment that may change bits.
+    pub(crate) environment_changes: Vec<String>,
+    _lock: OutputLock,
+}
+
+impl<'a> LockedRun<'a> {
+    /// Starts a run in a new or empty folder or, with `resume`, opens the run in it. `run` is the content of `run.json`
+    /// without the environment; its member `identity` is compared. An existing but empty folder is resumed from the
+    /// start: a run killed in its first moments leaves one.
+    ///
+    /// # Errors
+    /// Fails as [`check_free`] does, or when the existing run has a different identity.
+    pub(crate) fn open(
+        files: &'a dyn FileSystem,
+        path: &Path,
+        resume: bool,
+        mut run: Value,
+    ) -> Result<Self, Error> {
+        let folder = StagedFolder::new(files, path);
+        check_free(&folder, resume)?;
+        folder.create()?;
+        let lock = folder.lock(LOCK)?;
+        folder.remove_temporaries()?;
+        let mut environment_changes = Vec::new();
+        // Check again under the lock: another process may have started and finished a run in the meantime.
+        if !folder.has(RUN)? {
+            run["environment"] = environment_of_run();
+            folder.write_checksummed(RUN, &run)?;
+        } else if resume {
+            environment_changes = compare(path, &run["identity"], |changed| run_differs(path, changed))?;
+        } else {
+            return Err(holds_a_run(path));
+        }
+        Ok(Self { folder, environment_changes, _lock: lock })
+    }
+}
+
 /// An open run. No other process can open it until this value is dropped.
 pub struct TrainingRun {
-    folder: StagedFolder<'static>,
+    run: LockedRun<'static>,
     identity: Value,
     metrics: MetricsLog,
     /// The checkpoint that the run continues from.
     pub start: Option<ValidCheckpoint>,
     /// Warnings: corrupt checkpoints that were skipped, and changes of the environment that may change bits.
     pub warnings: Vec<String>,
-    _lock: OutputLock,
 }
 
 impl TrainingRun {
@@ -64,28 +101,15 @@ impl TrainingRun {
         identity: Value,
         config: &impl Serialize,
     ) -> Result<Self, Error> {
-        let resume = resume == Resume::Yes;
-        let folder = StagedFolder::new(&Disk, path);
-        check_free(&folder, resume)?;
-        folder.create()?;
-        let lock = folder.lock(LOCK)?;
-        folder.remove_temporaries()?;
-        let mut warnings = Vec::new();
-        // Check again under the lock: another process may have started and finished a run in the meantime.
-        if !folder.has(RUN)? {
-            let whole =
-                json!({ "identity": identity, "environment": environment_of_run(), "config": config });
-            folder.write_checksummed(RUN, &whole)?;
-        } else if resume {
-            let changes = compare(path, &identity, |changed| run_differs(path, changed))?;
-            warnings.extend(changes.iter().map(|change| format!("bits may differ, because {change}")));
-        } else {
-            return Err(holds_a_run(path));
-        }
-        let checkpoints = CheckpointFolder::on(&folder);
+        let described = json!({ "identity": identity, "config": config });
+        let run = LockedRun::open(&Disk, path, resume == Resume::Yes, described)?;
+        let changes = run.environment_changes.iter();
+        let mut warnings: Vec<String> =
+            changes.map(|change| format!("bits may differ, because {change}")).collect();
+        let checkpoints = CheckpointFolder::on(&run.folder);
         let start = checkpoints.newest_good(&mut |error| warnings.push(error.to_string()))?;
-        let metrics = MetricsLog::open(&folder, "metrics.jsonl", start.as_ref().map(|at| at.state.step))?;
-        Ok(Self { folder, identity, metrics, start, warnings, _lock: lock })
+        let metrics = MetricsLog::open(&run.folder, "metrics.jsonl", start.as_ref().map(|at| at.state.step))?;
+        Ok(Self { run, identity, metrics, start, warnings })
     }
 
     /// Restores the optimizer of the checkpoint that the run continues from.
@@ -93,13 +117,8 @@ impl TrainingRun {
     /// # Errors
     /// Fails when the optimizer's file is corrupt or names an unknown parameter.
     pub fn restore(&self, optimizer: &mut Optimizer, device: &Device) -> Result<(), Error> {
-        let Some(ValidCheckpoint { path, state }) = &self.start else { return Ok(()) };
-        optimizer.restore(
-            state.updates,
-            &state.fewer_updates,
-            read_optimizer(path, optimizer.states())?,
-            device,
-        )
+        let Some(start) = &self.start else { return Ok(()) };
+        optimizer.restore_from(start, device)
     }
 
     /// Appends a record to `metrics.jsonl`. It must have the field `step`, the number of finished steps.
@@ -126,7 +145,7 @@ impl TrainingRun {
         let state = trainer_state(step, optimizer, self.identity.clone());
         let weights = vec![(bert_model::WEIGHTS, Snapshot::new(model))];
         let checkpoint = Checkpoint { state, weights, optimizer: optimizer.snapshot(), files };
-        CheckpointFolder::on(&self.folder).write(checkpoint, RetentionPolicy::newest(1))
+        CheckpointFolder::on(&self.run.folder).write(checkpoint, RetentionPolicy::newest(1))
     }
 }
 
@@ -163,7 +182,7 @@ pub(crate) fn check_free(folder: &StagedFolder<'_>, resume: bool) -> Result<(), 
 }
 
 /// Returns the error for a folder with a run that would be overwritten.
-pub(crate) fn holds_a_run(path: &Path) -> Error {
+fn holds_a_run(path: &Path) -> Error {
     let hint = "continue it with `.resume` or choose another `.output`";
     output_exists(path, "a run", hint)
 }

@@ -124,10 +124,8 @@ pub fn check_device(
     let expected = MicroBatch::compute(&reference_device, &reference_model, &batch, None);
     let computed = MicroBatch::compute(device, &model, &batch, Some(&expected.gradients));
     let again = MicroBatch::compute(device, &model, &batch, Some(&expected.gradients));
-    let worst = computed.worst_difference(&expected);
+    let (tensor, difference) = computed.worst_difference(&expected);
     let bound = bound(name, model.compute.precision);
-    let tensor = worst.tensor;
-    let difference = worst.difference;
     if difference > bound {
         return Err(Error::new(
             Class::Numerical,
@@ -198,13 +196,6 @@ struct MicroBatch {
     updates: Vec<Vec<f32>>,
 }
 
-/// A tensor that differs.
-struct Difference {
-    tensor: String,
-    /// The difference relative to the tensor's norm; infinite if a value is not finite.
-    difference: f64,
-}
-
 impl MicroBatch {
     /// Computes loss and gradients, and updates from `gradients` or, without them, from its own gradients.
     fn compute(
@@ -234,29 +225,23 @@ impl MicroBatch {
         }
     }
 
-    /// Returns the tensor with the greatest difference from `expected`, or the loss.
-    fn worst_difference(&self, expected: &Self) -> Difference {
-        let loss = Difference {
-            tensor: "the loss".to_string(),
-            difference: (self.loss - expected.loss).abs() / expected.loss,
-        };
+    /// Returns the tensor with the greatest difference from `expected`, or the loss, and its difference relative to
+    /// the tensor's norm; infinite if a value is not finite.
+    fn worst_difference(&self, expected: &Self) -> (String, f64) {
+        let mut all = vec![("the loss".to_string(), (self.loss - expected.loss).abs() / expected.loss)];
         let floor = SMALLEST_NORM * norm(expected.gradients.iter().flatten().copied());
-        let gradients = self.names.iter().zip(&self.gradients).zip(&expected.gradients);
-        let gradients = gradients.map(|((name, computed), expected)| Difference {
-            tensor: format!("the gradient of {name}"),
-            difference: relative_difference(computed, expected, floor),
-        });
-        let updates = self.names.iter().zip(&self.updates).zip(&expected.updates);
-        let updates = updates.map(|((name, computed), expected)| Difference {
-            tensor: format!("the update of {name}"),
-            difference: relative_difference(computed, expected, 0.0),
-        });
-        let all = std::iter::once(loss).chain(gradients).chain(updates);
-        all.map(|found| {
-            if found.difference.is_nan() { Difference { difference: f64::INFINITY, ..found } } else { found }
-        })
-        .max_by(|a, b| a.difference.total_cmp(&b.difference))
-        .expect("there is a loss")
+        for (kind, own, other, floor) in [
+            ("gradient", &self.gradients, &expected.gradients, floor),
+            ("update", &self.updates, &expected.updates, 0.0),
+        ] {
+            for ((name, own), other) in self.names.iter().zip(own).zip(other) {
+                let difference = relative_difference(own, other, floor);
+                all.push((format!("the {kind} of {name}"), difference));
+            }
+        }
+        let all = all.into_iter();
+        let all = all.map(|(tensor, x)| (tensor, if x.is_nan() { f64::INFINITY } else { x }));
+        all.max_by(|(_, a), (_, b)| a.total_cmp(b)).expect("there is a loss")
     }
 
     /// Returns whether all values have the same bits.

@@ -262,42 +262,16 @@ pub fn pretraining_objective(
     device: &Device,
 ) -> impl Fn(&BertForPreTraining, &PretrainingBatch, Mode) -> MicroBatchLoss {
     let device = device.clone();
+    let with_parts =
+        |loss: PretrainingLoss| MicroBatchLoss::new(loss.total, vec![loss.masked_lm, loss.next_sentence]);
     move |model, batch, mode| {
         let mode = mode.from_sequence(batch.first_sequence as u64);
         let input = batch.input(&device);
         let targets = batch.targets(&device);
         if recompute {
             let (loss, kept) = model.loss_recomputing(input, targets, normalizer, mode);
-            return PretrainingParts::with_parts(loss)
-                .with_deferred_backward(|loss_gradients| kept.backward(loss_gradients));
+            return with_parts(loss).with_deferred_backward(|loss_gradients| kept.backward(loss_gradients));
         }
-        PretrainingParts::with_parts(model.loss(input, targets, normalizer, mode))
-    }
-}
-
-/// The two parts of a step's loss, in nats.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct PretrainingParts {
-    /// Mean negative log-likelihood of the masked tokens.
-    pub masked_lm: f64,
-    /// Mean cross-entropy of the next-sentence labels; 0 if they have no weight.
-    pub next_sentence: f64,
-}
-
-impl PretrainingParts {
-    /// Reads the parts from the report of a step with the loss of [`pretraining_objective`].
-    ///
-    /// # Panics
-    /// Panics if the report comes from a step with a different loss.
-    pub(crate) fn new(report: &StepReport) -> Self {
-        let &[masked_lm, next_sentence] = report.parts.as_slice() else {
-            panic!("not a step of pre-training")
-        };
-        Self { masked_lm, next_sentence }
-    }
-
-    /// Returns a loss whose parts [`PretrainingParts::new`] reads.
-    fn with_parts(loss: PretrainingLoss) -> MicroBatchLoss {
-        MicroBatchLoss::new(loss.total, vec![loss.masked_lm, loss.next_sentence])
+        with_parts(model.loss(input, targets, normalizer, mode))
     }
 }

@@ -3,12 +3,11 @@
 //! The sums of squares of the chunks are added in f64 in the order of the chunks, so the ratios do not depend on the
 //! number of ranks.
 
-use burn::module::{Module, ModuleVisitor, Param};
-use burn::tensor::Tensor;
+use burn::module::Module;
 
 use crate::error::Error;
 use crate::gradients::gradient_sum::Segment;
-use crate::group::Group;
+use crate::group::{Group, visit_parameters};
 use crate::optimizer::update_rule::{NormSquares, UpdateByNorms};
 use crate::optimizer::{Optimizer, StepGradients, Update};
 
@@ -41,12 +40,12 @@ fn ratios<M: Module>(
     module: &M,
 ) -> Result<Vec<f64>, Error> {
     let layout = optimizer.layout();
-    let mut squares = Squares { optimizer, tensors: Vec::new() };
-    module.visit(&mut squares);
+    let mut squares = Vec::new();
+    visit_parameters(module, |tensor, value| squares.push(optimizer.squares(tensor, value)));
     let mut own = Vec::new();
     for Segment { tensor, range } in layout.segments(group.rank()) {
         let chunks = range.len().div_ceil(bert_kernels::adamw::CHUNK);
-        let NormSquares { parameter_squares, update_squares } = std::mem::take(&mut squares.tensors[*tensor])
+        let NormSquares { parameter_squares, update_squares } = std::mem::take(&mut squares[*tensor])
             .unwrap_or_else(|| NormSquares {
                 parameter_squares: vec![0.0; chunks],
                 update_squares: vec![0.0; chunks],
@@ -66,21 +65,11 @@ fn ratio(by_norms: &dyn UpdateByNorms, chunks: &[[f64; 2]]) -> f64 {
     by_norms.ratio(norm(0), norm(1))
 }
 
-/// Collects the sums of squares of all parameters.
-struct Squares<'a> {
-    optimizer: &'a Optimizer,
-    tensors: Vec<Option<NormSquares>>,
-}
-
-impl ModuleVisitor for Squares<'_> {
-    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
-        let value = param.val().inner().reshape([-1]);
-        self.tensors.push(self.optimizer.squares(self.tensors.len(), value));
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use burn::module::Param;
+    use burn::tensor::Tensor;
+
     use super::*;
     use crate::gradients::gradient_sum::GradientSum;
     use crate::optimizer::OptimizerConfig;

@@ -71,7 +71,7 @@ impl Run<'_> {
         let model = self.group.broadcast_weights(model)?.valid();
         let evaluation = self.inputs.evaluate(self.group, &model, &self.stop)?;
         let Some(files) = &self.files else { return Ok(evaluation) };
-        let average = SavedModel::new(&files.folder.folder, AVERAGE);
+        let average = SavedModel::new(&files.folder.run.folder, AVERAGE);
         if let Some(evaluation) = evaluation.clone() {
             let written = average.write_evaluation(&EvaluationRecord { step: self.step, evaluation });
             self.group.hold(written)?;
@@ -92,7 +92,7 @@ impl Run<'_> {
         let checkpoints = files.folder.checkpoints();
         let save_every = self.config().save_every;
         let (steps, mean) = average_last(&checkpoints, last, save_every, self.step, &mut warn)?;
-        let average = SavedModel::new(&files.folder.folder, AVERAGE);
+        let average = SavedModel::new(&files.folder.run.folder, AVERAGE);
         let bytes = named_tensors_to_bytes(&mean);
         average.write(|out| out.write_all(&bytes), &files.files_except_weights)?;
         let model = self.inputs.untrained_model();

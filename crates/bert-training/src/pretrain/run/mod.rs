@@ -31,7 +31,6 @@ use crate::pretrain::run_folder::RunFolder;
 use crate::pretrain::setup::inputs::RunInputs;
 use crate::pretrain::step_runner::FinishedStep;
 use crate::run_dir::metrics_log::{Divergence, MetricsLog};
-use crate::step::PretrainingParts;
 
 /// A run in progress, without model and optimizer.
 pub(crate) struct Run<'a> {
@@ -79,7 +78,7 @@ impl<'a> RunFiles<'a> {
         step: Option<u64>,
         found: Option<&ValidCheckpoint>,
     ) -> Result<Self, Error> {
-        let logs = RunLogs::open(&folder.folder, step)?;
+        let logs = RunLogs::open(&folder.run.folder, step)?;
         let tokenizer = data_tokenizer(inputs.data());
         // A resumed run need not find its --init-checkpoint any more.
         let base = found.map(|found| &found.path).or(inputs.start.folder.as_ref());
@@ -94,7 +93,7 @@ impl<'a> RunFiles<'a> {
 
     /// Returns the folder of the best model.
     pub(crate) fn best(&self) -> SavedModel<'a> {
-        SavedModel::new(&self.folder.folder, BEST)
+        SavedModel::new(&self.folder.run.folder, BEST)
     }
 
     /// Returns whether `evaluations.jsonl` has no evaluation of the weights of `step`.
@@ -175,12 +174,14 @@ impl<'a> Run<'a> {
     ) -> Result<(), Error> {
         let FinishedStep { report, skipped, predictions, timing } = finished;
         self.step = timing.step;
-        let parts = PretrainingParts::new(&report);
+        let &[masked_lm_loss, next_sentence_loss] = report.parts.as_slice() else {
+            panic!("not a step of pre-training")
+        };
         let metrics = StepMetrics {
             step: self.step,
             loss: report.loss,
-            masked_lm_loss: parts.masked_lm,
-            next_sentence_loss: parts.next_sentence,
+            masked_lm_loss,
+            next_sentence_loss,
             learning_rate,
             gradient_norm: report.gradient_norm,
             predictions,

@@ -4,11 +4,11 @@
 use std::path::Path;
 
 use bert_inference::StopFlag;
-use bert_inference::checkpoint::{STATE, SkippedSteps, TrainerState, ValidCheckpoint, read_optimizer};
+use bert_inference::checkpoint::{STATE, SkippedSteps, TrainerState, read_optimizer};
 use bert_inference::environment::{Invocation, environment_of_run};
 use bert_inference::json_file::read_record;
 use bert_model::BertForPreTraining;
-use bert_storage::{FileSystem, StagedFolder};
+use bert_storage::FileSystem;
 use serde_json::{Value, json};
 
 use crate::error::{Error, ranks_differ};
@@ -18,11 +18,10 @@ use crate::optimizer::Optimizer;
 use crate::pretrain::config::PretrainConfig;
 use crate::pretrain::events::PretrainEvent;
 use crate::pretrain::run::{ResumePoint, Run, RunFiles};
-use crate::pretrain::run_folder::{DescribedRun, RunFolder, held_out_sets, identity};
+use crate::pretrain::run_folder::{RunFolder, held_out_sets, identity};
 use crate::pretrain::run_settings::RunSettings;
 use crate::pretrain::setup::inputs::RunInputs;
 use crate::run_dir::identity::differences;
-use crate::run_dir::training_run::check_free;
 
 /// An open run with its model and optimizer.
 pub(crate) struct OpenRun<'a> {
@@ -61,8 +60,8 @@ pub(crate) fn open_run<'a>(
     stop: &StopFlag,
     on_event: &mut dyn FnMut(PretrainEvent),
 ) -> Result<OpenRun<'a>, Error> {
-    let RunSettings { config, resume, .. } = start.settings;
-    let inputs = open_inputs(start.files, config, group, *resume, on_event);
+    let config = &start.settings.config;
+    let inputs = open_inputs(config, group, on_event);
     let inputs = group.agree(inputs)?;
     compare_ranks(group, &inputs)?;
     let first = group.first_works(stop, |show_life| {
@@ -72,13 +71,11 @@ pub(crate) fn open_run<'a>(
         };
         FirstRank::open(start, &inputs, stop, on_event)
     });
-    let (first, files_of_run) = match group.agree(first)? {
-        Some(FirstRank { files, model, optimizer, point }) => (Some((model, optimizer, point)), Some(files)),
-        None => (None, None),
-    };
-    let (model, whole, point) = match first {
-        Some((model, optimizer, point)) => (model, Some(optimizer), Some(point)),
-        None => (inputs.untrained_model(), None, None),
+    let (files_of_run, model, whole, point) = match group.agree(first)? {
+        Some(FirstRank { files, model, optimizer, point }) => {
+            (Some(files), model, Some(optimizer), Some(point))
+        }
+        None => (None, inputs.untrained_model(), None, None),
     };
     let point = group.value_of_first(point)?;
     group.continue_after(point.step);
@@ -99,17 +96,11 @@ pub(crate) fn open_run<'a>(
 
 /// Checks the configuration and opens the inputs of this rank.
 pub(crate) fn open_inputs<'a>(
-    files: &dyn FileSystem,
     config: &'a PretrainConfig,
-    group: &mut Group,
-    resume: bool,
+    group: &Group,
     on_event: &mut dyn FnMut(PretrainEvent),
 ) -> Result<RunInputs<'a>, Error> {
     config.validate()?;
-    group.share_micro_batches(config.micro_batches())?;
-    if group.is_first() {
-        check_free(&StagedFolder::new(files, &config.output), resume)?;
-    }
     let inputs = RunInputs::open(config, group, on_event)?;
     if let Some(check) = inputs.check_device()? {
         on_event(PretrainEvent::DeviceChecked(config.compute.device, check));
@@ -188,14 +179,7 @@ impl<'a> FirstRank<'a> {
         let mut optimizer = inputs.optimizer(&model);
         let device = inputs.device.clone().inner();
         match (&found, initial_moments) {
-            (Some(ValidCheckpoint { path, state }), _) => {
-                optimizer.restore(
-                    state.updates,
-                    &state.fewer_updates,
-                    read_optimizer(path, optimizer.states())?,
-                    &device,
-                )?;
-            }
+            (Some(found), _) => optimizer.restore_from(found, &device)?,
             (None, Some(moments)) => {
                 // The moments contain earlier updates, so the bias correction continues to count from these updates.
                 let folder = inputs.start.moments.as_deref().unwrap_or(Path::new(""));
@@ -238,19 +222,27 @@ fn open_folder<'a>(
     let held_out = held_out_sets(&inputs.eval_sets, config.eval_instances);
     let RunSettings { defaults, shared_text, resume, .. } = settings;
     let start = Invocation::now(inputs.hosts.clone());
-    let run = DescribedRun { config, defaults, shared_text, identity, start, work: inputs.work, held_out };
-    let folder = RunFolder::open(files, run, *resume)?;
+    let run = json!({
+        "identity": identity,
+        "start": start,
+        "work": inputs.work,
+        "config": config,
+        "defaults": defaults,
+        "shared_text": shared_text,
+    });
+    let folder = RunFolder::open(files, config, run, held_out, *resume)?;
     if !folder.held_out_changes.is_empty() {
         on_event(PretrainEvent::Warning(format!(
             "the held-out data differs from the data of the earlier evaluations: {}. Their results cannot be compared",
             folder.held_out_changes.join("; ")
         )));
     }
-    if !folder.environment_changes.is_empty() {
+    let environment_changes = &folder.run.environment_changes;
+    if !environment_changes.is_empty() {
         on_event(PretrainEvent::Warning(format!(
             "this run began on another machine or with another program: {}. It continues, but its result may differ \
              in the last bits",
-            folder.environment_changes.join("; ")
+            environment_changes.join("; ")
         )));
     }
     Ok(folder)
