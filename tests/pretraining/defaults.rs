@@ -45,7 +45,7 @@ fn resumed_run_keeps_its_saved_settings() {
     assert!(!resumed.stderr.contains("learning rate 1.5e-3"), "{}", resumed.stderr);
     assert!(whole == folder.read("run/metrics.jsonl"));
     let other = format!("{LINE} --learning-rate 2e-4 --output run --resume");
-    folder.refused(&other, 4, "learning_rate was 0.0001, now 0.0002");
+    folder.refused(&other, 4, "--learning-rate was 0.0001, now 0.0002");
 }
 
 #[test]

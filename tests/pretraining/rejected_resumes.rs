@@ -18,12 +18,12 @@ const RULES: [(&str, &str); 8] = [
 /// Checks that each changed setting is named.
 fn check_other_settings_are_rejected(line: &str, refused: &dyn Fn(&str, i32, &[&str])) {
     for (from, to, message) in [
-        ("--seed 7", "--seed 8", "seed was 7, now 8"),
-        ("--learning-rate 3e-3", "--learning-rate 2e-3", "learning_rate was 0.003, now 0.002"),
-        ("--steps 4", "--steps 5", "steps was 4, now 5"),
-        ("--batch-size 6", "--batch-size 8", "batch_size was 6, now 8"),
+        ("--seed 7", "--seed 8", "--seed was 7, now 8"),
+        ("--learning-rate 3e-3", "--learning-rate 2e-3", "--learning-rate was 0.003, now 0.002"),
+        ("--steps 4", "--steps 5", "--steps was 4, now 5"),
+        ("--batch-size 6", "--batch-size 8", "--batch-size was 6, now 8"),
         ("--data data", "--data held --allow-overlap", "data was "),
-        ("--seed 7", "--seed 7 --kernels plain", "kernels was \"fused\", now \"plain\""),
+        ("--seed 7", "--seed 7 --kernels plain", "--kernels was \"fused\", now \"plain\""),
     ] {
         let other = line.replace(from, to);
         assert_ne!(other, line);
@@ -57,7 +57,7 @@ fn resume_rejects_finished_missing_or_different_runs() {
     check_other_settings_are_rejected(&line, &refused);
     if has_bf16() {
         let other = format!("{line} --precision bf16 --output run --resume");
-        refused(&other, 4, &["another configuration", "precision was \"f32\", now \"bf16\""]);
+        refused(&other, 4, &["another configuration", "--precision was \"f32\", now \"bf16\""]);
     }
     folder.ok(&format!("{line} --precision f32 --output run --resume"));
     // Where and how often a run saves or evaluates does not affect its result.

@@ -213,7 +213,7 @@ fn different_settings_are_rejected() {
         let ended = child.wait_with_output().unwrap();
         let text = String::from_utf8_lossy(&ended.stderr).into_owned();
         assert_eq!(ended.status.code(), Some(4), "{text}");
-        assert!(text.contains("seed was 7, now 8"), "{text}");
+        assert!(text.contains("--seed was 7, now 8"), "{text}");
     }
     assert!(!folder.at("out").exists(), "a run began");
 }

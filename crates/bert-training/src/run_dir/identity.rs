@@ -6,7 +6,8 @@ use std::path::Path;
 use bert_inference::environment::environment_of_run;
 use bert_storage::checksummed_json::read_checksummed;
 use bert_storage::{Class, Error};
-use serde_json::{Map, Value};
+use serde::Serialize;
+use serde_json::{Map, Value, json};
 
 use crate::error::damaged_run;
 
@@ -39,6 +40,19 @@ pub fn compare(
         return Err(differs(&changed));
     }
     Ok(differences(part("environment")?, &environment_of_run()))
+}
+
+/// Returns differences with the names of settings in place of the names of members: `` `.batch_size` `` in place of
+/// `run.batch_size`. The settings are the members of `config`.
+pub(crate) fn with_settings(differences: &[String], config: &impl Serialize) -> Vec<String> {
+    let config = json!(config);
+    let named = |text: &String| {
+        let (member, rest) = text.split_once(' ')?;
+        let groups = ["run.", "optimizer."].into_iter();
+        let name = groups.fold(member, |name, group| name.strip_prefix(group).unwrap_or(name));
+        config.get(name).map(|_| format!("`.{name}` {rest}"))
+    };
+    differences.iter().map(|text| named(text).unwrap_or_else(|| text.clone())).collect()
 }
 
 /// Describes every leaf in which a configuration differs from the one that was read from a file.

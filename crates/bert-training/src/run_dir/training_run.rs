@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 
 use crate::error::{Error, nothing_to_resume, output_exists, run_differs};
 use crate::optimizer::Optimizer;
-use crate::run_dir::identity::{RUN, compare};
+use crate::run_dir::identity::{RUN, compare, with_settings};
 use crate::run_dir::incomplete_output::is_visible;
 use crate::run_dir::metrics_log::MetricsLog;
 
@@ -69,7 +69,9 @@ impl<'a> LockedRun<'a> {
             run["environment"] = environment_of_run();
             folder.write_checksummed(RUN, &run)?;
         } else if resume {
-            environment_changes = compare(path, &run["identity"], |changed| run_differs(path, changed))?;
+            environment_changes = compare(path, &run["identity"], |changed| {
+                run_differs(path, &with_settings(changed, &run["config"]))
+            })?;
         } else {
             return Err(holds_a_run(path));
         }

@@ -266,7 +266,7 @@ fn different_settings_are_named() {
     let good = world.config("run", &FLAGS);
     let seed = PretrainConfig { seed: 7, ..good.clone() };
     let data = PretrainConfig { data: world.at("other").into(), ..good.clone() };
-    for (other, text) in [(seed, "run.seed was 12345, now 7"), (data, "run.data was")] {
+    for (other, text) in [(seed, "`.seed` was 12345, now 7"), (data, "`.data` was")] {
         let outcomes = run_on(threads(2), &[good.clone(), other], false, TIMEOUT, |_, _, _| {});
         for outcome in outcomes {
             let error = outcome.unwrap_err();

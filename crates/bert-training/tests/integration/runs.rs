@@ -232,7 +232,10 @@ fn resume_rejects_another_configuration() {
     let changed = world.config("run", &["--seed", "9", "--learning-rate", "2e-3"]);
     let error = pretrain(&changed, Resume::Yes, &StopFlag::new(), &mut |_| {}).unwrap_err();
     let text = error.to_string();
-    assert!(text.contains("seed was 12345, now 9") && text.contains("learning_rate was 0.001"), "{text}");
+    assert!(
+        text.contains("`.seed` was 12345, now 9") && text.contains("`.learning_rate` was 0.001"),
+        "{text}"
+    );
     assert_eq!(error.exit_code(), 4);
     // The save interval may change.
     run_to_end(&world.config("run", &["--save-every", "5"]), true);

@@ -21,7 +21,7 @@ use crate::pretrain::run::{ResumePoint, Run, RunFiles};
 use crate::pretrain::run_folder::{RunFolder, held_out_sets, identity};
 use crate::pretrain::run_settings::RunSettings;
 use crate::pretrain::setup::inputs::RunInputs;
-use crate::run_dir::identity::differences;
+use crate::run_dir::identity::{differences, with_settings};
 
 /// An open run with its model and optimizer.
 pub(crate) struct OpenRun<'a> {
@@ -124,7 +124,7 @@ fn compare_ranks(group: &mut Group, inputs: &RunInputs<'_>) -> Result<(), Error>
     }
     let own = description(inputs);
     let first = group.value_of_first(group.is_first().then(|| own.clone()))?;
-    let changed = differences(&first, &own);
+    let changed = with_settings(&differences(&first, &own), inputs.config);
     let name = |text: String| format!("{text} on {}", group.own_name());
     let own = if changed.is_empty() {
         Ok(())
@@ -142,7 +142,7 @@ fn description(inputs: &RunInputs<'_>) -> Value {
     json!({
         "program": environment["program"],
         "commit": environment["commit"],
-        "kernels": environment["kernels"],
+        "kernels_version": environment["kernels"],
         "run": identity(config, &inputs.start, &inputs.sets),
         "held_out": eval,
         "recompute": config.recompute,
