@@ -168,7 +168,8 @@ pub(crate) fn evaluate_in(
         for start in starts.take_while(|_| !group.holds_error()) {
             stop.check().map_err(|error| after_step(error, group.step()))?;
             let batch = loader.stored(start, instances.min(start + size))?;
-            words.extend(sums_of_batch(model, &batch, &data, device)?.to_words());
+            let sums = sums_of_batch(model, &batch, &data, device)?;
+            words.extend(bytemuck::cast::<_, [u64; EvaluationSums::WORDS]>(sums));
         }
         Ok(words)
     };
@@ -180,7 +181,8 @@ pub(crate) fn evaluate_in(
     let mut sums = EvaluationSums::default();
     for batch in 0..count {
         let start = EvaluationSums::WORDS * (batch / ranks);
-        sums.add(&EvaluationSums::from_words(&all[batch % ranks][start..start + EvaluationSums::WORDS]));
+        let words = &all[batch % ranks][start..start + EvaluationSums::WORDS];
+        sums.add(bytemuck::from_bytes(bytemuck::cast_slice(words)));
     }
     let evaluation = sums.mean();
     let has_pairs = data.manifest().config.nsp != Nsp::Off;
@@ -211,7 +213,8 @@ fn sums_of_batch(
 }
 
 /// Sums over the batches of an evaluation: losses and numbers of correct predictions, not yet divided.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
+#[repr(C)]
 pub struct EvaluationSums {
     /// Number of evaluated instances.
     pub instances: u64,
@@ -244,36 +247,8 @@ impl EvaluationSums {
         self.random_next += part.random_next;
     }
 
-    /// Number of fields.
-    const WORDS: usize = 8;
-
-    /// Returns the bits of the fields, for other ranks.
-    fn to_words(&self) -> [u64; Self::WORDS] {
-        let sums = [
-            self.masked_lm_loss,
-            self.masked_lm_correct,
-            self.next_sentence_loss,
-            self.next_sentence_correct,
-            self.random_next,
-        ];
-        let [a, b, c, d, e] = sums.map(f64::to_bits);
-        [self.instances, self.predictions, self.masked_characters, a, b, c, d, e]
-    }
-
-    /// Returns the sums of [`Self::to_words`].
-    fn from_words(words: &[u64]) -> Self {
-        let sum = |index: usize| f64::from_bits(words[index]);
-        Self {
-            instances: words[0],
-            predictions: words[1],
-            masked_characters: words[2],
-            masked_lm_loss: sum(3),
-            masked_lm_correct: sum(4),
-            next_sentence_loss: sum(5),
-            next_sentence_correct: sum(6),
-            random_next: sum(7),
-        }
-    }
+    /// Number of words, one for each field.
+    const WORDS: usize = size_of::<Self>() / size_of::<u64>();
 
     /// Returns the means. Without targets, the masked-LM figures are NaN.
     pub fn mean(self) -> Evaluation {
