@@ -134,41 +134,50 @@ fn run_tool(tool: Tool) -> anyhow::Result<()> {
     }
 }
 
-/// The commands in the order of the help, with their headings.
-const GROUPS: [(&str, &[&str]); 5] = [
-    ("Data", &["data", "make-vocab", "extend-vocab", "merge", "inspect", "verify"]),
+/// The headings of the help, in their order.
+const HEADINGS: [&str; 5] = ["Data", "Training", "Models", "Results", "Shell"];
+
+/// The commands in the order of the help: the heading, the name, and an example, which is empty for the commands that have
+/// their own.
+const COMMANDS: [(&str, &str, &str); 34] = [
+    ("Data", "data", ""),
+    ("Data", "make-vocab", "bert make-vocab --input corpus/ --vocab-size 8000 --output vocab.txt"),
+    ("Data", "extend-vocab", "bert extend-vocab --checkpoint bert/ --input text/ --add 500 --output larger/"),
+    ("Data", "merge", "bert merge parts/"),
+    ("Data", "inspect", "bert inspect data/ --html\n  bert inspect run/"),
+    ("Data", "verify", "bert verify data/\n  bert verify run/"),
+    ("Training", "quickstart", "bert quickstart --output first/"),
+    ("Training", "recipes", "bert recipes\n  bert recipes laptop"),
+    ("Training", "pretrain", ""),
+    ("Training", "finetune", ""),
+    ("Training", "glue", "bert glue --data glue/ --checkpoint run/ --output scores/"),
+    ("Training", "multitask", "bert multitask --tasks rte,mrpc --data glue/ --output both/"),
     (
         "Training",
-        &[
-            "quickstart",
-            "recipes",
-            "pretrain",
-            "finetune",
-            "glue",
-            "multitask",
-            "experiment",
-            "launch",
-            "devices",
-        ],
+        "experiment",
+        "bert experiment\n  bert experiment small-models --data glue/ --output small/",
     ),
-    (
-        "Models",
-        &[
-            "init",
-            "import",
-            "export",
-            "fill-mask",
-            "nearest",
-            "predict",
-            "features",
-            "probe",
-            "attention",
-            "projector",
-            "translate",
-        ],
-    ),
-    ("Results", &["evaluate", "minimal-pairs", "scores", "report", "watch"]),
-    ("Shell", &["completions", "man", "help"]),
+    ("Training", "launch", ""),
+    ("Training", "devices", "bert devices --check"),
+    ("Models", "init", "bert init --model tiny --data data/ --output initial/"),
+    ("Models", "import", "bert import pytorch_model.bin bert/"),
+    ("Models", "export", "bert export run/ model/\n  bert export run/ model/ --format onnx"),
+    ("Models", "fill-mask", "bert fill-mask --checkpoint run/ 'The river flows into the [MASK].'"),
+    ("Models", "nearest", "bert nearest river\n  bert nearest --checkpoint tiny-en,mini-en king queen"),
+    ("Models", "predict", "bert predict --checkpoint sst-2/ --input reviews.txt"),
+    ("Models", "features", "bert features --checkpoint run/ --input texts.txt"),
+    ("Models", "probe", "bert probe --checkpoint sst-2/ 'a great film .' --replace great=dull,fine"),
+    ("Models", "attention", "bert attention 'the cat sat on the mat . ||| it was tired .'"),
+    ("Models", "projector", "bert projector --checkpoint run/"),
+    ("Models", "translate", ""),
+    ("Results", "evaluate", "bert evaluate --checkpoint run/ --data data/held-out --top-k 5"),
+    ("Results", "minimal-pairs", "bert minimal-pairs --input corpora/minimal-pairs --by phenomenon"),
+    ("Results", "scores", "bert scores tuned/ frozen/ --paired"),
+    ("Results", "report", "bert report run/\n  bert report run/ other-run/"),
+    ("Results", "watch", "bert watch run/\n  bert watch run/ --tui"),
+    ("Shell", "completions", "source <(bert completions bash)"),
+    ("Shell", "man", "bert man ~/.local/share/man/man1"),
+    ("Shell", "help", ""),
 ];
 
 /// Returns `bert` with all its commands.
@@ -177,11 +186,12 @@ fn command() -> clap::Command {
     let main = [data, pretrain::Args::command(), finetune::Args::command()];
     let command = Cli::augment_args(clap::Command::new("bert").subcommands(main));
     let command = arranged(command.mut_subcommands(with_example));
-    let groups = GROUPS.map(|(heading, names)| {
-        let lines = names.iter().filter_map(|&name| {
+    let groups = HEADINGS.map(|heading| {
+        let below = COMMANDS.iter().filter(|(above, ..)| *above == heading);
+        let lines = below.filter_map(|(_, name, _)| {
             let about = match command.find_subcommand(name) {
                 Some(found) => found.get_about().map(ToString::to_string).unwrap_or_default(),
-                None if name == "help" => "Print the help of a command".to_owned(),
+                None if *name == "help" => "Print the help of a command".to_owned(),
                 // The command belongs to a feature that is off.
                 None => return None,
             };
@@ -198,45 +208,10 @@ fn command() -> clap::Command {
 
 /// Adds an example to the help of a command.
 fn with_example(command: clap::Command) -> clap::Command {
-    match example(command.get_name()) {
-        Some(example) => command.after_help(format!("Examples:\n  {example}")),
-        None => command,
+    match COMMANDS.iter().find(|(_, name, _)| *name == command.get_name()) {
+        Some((.., example)) if !example.is_empty() => command.after_help(format!("Examples:\n  {example}")),
+        _ => command,
     }
-}
-
-/// Returns an example of a command; `None` for the commands that have their own.
-fn example(command: &str) -> Option<&'static str> {
-    Some(match command {
-        "quickstart" => "bert quickstart --output first/",
-        "make-vocab" => "bert make-vocab --input corpus/ --vocab-size 8000 --output vocab.txt",
-        "extend-vocab" => "bert extend-vocab --checkpoint bert/ --input text/ --add 500 --output larger/",
-        "merge" => "bert merge parts/",
-        "inspect" => "bert inspect data/ --html\n  bert inspect run/",
-        "verify" => "bert verify data/\n  bert verify run/",
-        "recipes" => "bert recipes\n  bert recipes laptop",
-        "glue" => "bert glue --data glue/ --checkpoint run/ --output scores/",
-        "multitask" => "bert multitask --tasks rte,mrpc --data glue/ --output both/",
-        "experiment" => "bert experiment\n  bert experiment small-models --data glue/ --output small/",
-        "devices" => "bert devices --check",
-        "init" => "bert init --model tiny --data data/ --output initial/",
-        "import" => "bert import pytorch_model.bin bert/",
-        "export" => "bert export run/ model/\n  bert export run/ model/ --format onnx",
-        "fill-mask" => "bert fill-mask --checkpoint run/ 'The river flows into the [MASK].'",
-        "nearest" => "bert nearest river\n  bert nearest --checkpoint tiny-en,mini-en king queen",
-        "minimal-pairs" => "bert minimal-pairs --input corpora/minimal-pairs --by phenomenon",
-        "predict" => "bert predict --checkpoint sst-2/ --input reviews.txt",
-        "features" => "bert features --checkpoint run/ --input texts.txt",
-        "probe" => "bert probe --checkpoint sst-2/ 'a great film .' --replace great=dull,fine",
-        "attention" => "bert attention 'the cat sat on the mat . ||| it was tired .'",
-        "projector" => "bert projector --checkpoint run/",
-        "evaluate" => "bert evaluate --checkpoint run/ --data data/held-out --top-k 5",
-        "scores" => "bert scores tuned/ frozen/ --paired",
-        "report" => "bert report run/\n  bert report run/ other-run/",
-        "watch" => "bert watch run/\n  bert watch run/ --tui",
-        "completions" => "source <(bert completions bash)",
-        "man" => "bert man ~/.local/share/man/man1",
-        _ => return None,
-    })
 }
 
 /// Returns the four programs.
