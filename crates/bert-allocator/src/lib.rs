@@ -84,7 +84,6 @@ fn exit(bytes: usize, remedy: &str) -> ! {
     write_and_exit(&line[..line.len() - unwritten])
 }
 
-#[cfg(unix)]
 fn write_and_exit(line: &[u8]) -> ! {
     #[expect(
         unsafe_code,
@@ -99,10 +98,4 @@ fn write_and_exit(line: &[u8]) -> ! {
         libc::write(libc::STDERR_FILENO, line.as_ptr().cast(), line.len());
         libc::_exit(EXIT_CODE)
     }
-}
-
-#[cfg(not(unix))]
-fn write_and_exit(line: &[u8]) -> ! {
-    let _ = std::io::stderr().write_all(line);
-    std::process::abort()
 }

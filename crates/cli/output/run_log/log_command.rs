@@ -1,6 +1,8 @@
 //! Sends the log of a run to another program, as JSON Lines on its standard input.
 
 use std::io::{self, Write};
+use std::os::fd::AsFd;
+use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread::{JoinHandle, sleep};
@@ -36,8 +38,10 @@ pub(super) struct LogCommand {
 impl LogCommand {
     /// Starts a command line in a shell. Its output goes to standard error.
     pub(super) fn start(line: &str) -> anyhow::Result<Self> {
-        let mut command = shell(line);
-        command.stdin(Stdio::piped()).stdout(stderr()?);
+        let mut command = Command::new("sh");
+        // The program has a process group of its own: Ctrl-C stops the training first, and then the program's input ends.
+        command.arg("-c").arg(line).process_group(0);
+        command.stdin(Stdio::piped()).stdout(io::stderr().as_fd().try_clone_to_owned()?);
         let mut child = command.spawn().context("--log-command: the shell does not start")?;
         let mut input = child.stdin.take().expect("piped");
         let (lines, queue): (_, Receiver<String>) = sync_channel(QUEUE);
@@ -126,7 +130,6 @@ fn wait_within(child: &mut Child, limit: impl Fn() -> Duration) -> io::Result<Op
 
 /// Kills a program with its descendants.
 fn kill_group(child: &mut Child) {
-    #[cfg(unix)]
     if let Some(group) = rustix::process::Pid::from_raw(child.id() as i32) {
         let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
     }
@@ -134,34 +137,7 @@ fn kill_group(child: &mut Child) {
     let _ = child.wait();
 }
 
-#[cfg(unix)]
-fn shell(line: &str) -> Command {
-    use std::os::unix::process::CommandExt;
-    let mut command = Command::new("sh");
-    // The program has a process group of its own: Ctrl-C stops the training first, and then the program's input ends.
-    command.arg("-c").arg(line).process_group(0);
-    command
-}
-
-#[cfg(not(unix))]
-fn shell(line: &str) -> Command {
-    let mut command = Command::new("cmd");
-    command.arg("/C").arg(line);
-    command
-}
-
-#[cfg(unix)]
-fn stderr() -> anyhow::Result<Stdio> {
-    use std::os::fd::AsFd;
-    Ok(io::stderr().as_fd().try_clone_to_owned()?.into())
-}
-
-#[cfg(not(unix))]
-fn stderr() -> anyhow::Result<Stdio> {
-    Ok(Stdio::null())
-}
-
-#[cfg(all(test, unix))]
+#[cfg(test)]
 mod tests {
     use super::*;
 

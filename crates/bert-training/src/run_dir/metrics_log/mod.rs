@@ -12,8 +12,9 @@
 //! Reads a growing log: each call reads only the bytes since the last one.
 
 use std::collections::VecDeque;
-use std::fs::{File, Metadata};
+use std::fs::File;
 use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use bert_storage::{Durable, StagedFolder};
@@ -191,10 +192,10 @@ impl LogTail {
             Err(error) => return Err(failed(error)),
         };
         let metadata = file.metadata().map_err(failed)?;
-        let is_replaced = metadata.len() < self.read || number(&metadata) != self.number;
+        let is_replaced = metadata.len() < self.read || metadata.ino() != self.number;
         if is_replaced {
             records.clear();
-            (self.read, self.number) = (0, number(&metadata));
+            (self.read, self.number) = (0, metadata.ino());
         }
         let mut bytes = Vec::new();
         file.seek(SeekFrom::Start(self.read)).map_err(failed)?;
@@ -206,16 +207,6 @@ impl LogTail {
         records.extend(lines.filter_map(|line| serde_json::from_slice(line).ok()));
         Ok(is_replaced || whole > 0)
     }
-}
-
-#[cfg(unix)]
-fn number(metadata: &Metadata) -> u64 {
-    std::os::unix::fs::MetadataExt::ino(metadata)
-}
-
-#[cfg(not(unix))]
-fn number(_: &Metadata) -> u64 {
-    0
 }
 
 #[cfg(test)]
