@@ -25,6 +25,11 @@ pub enum Engine {
     Tcp,
 }
 
+impl Engine {
+    /// All engines.
+    pub const ALL: [Self; 4] = [Self::Alone, Self::Mpi, Self::Nccl, Self::Tcp];
+}
+
 impl fmt::Display for Engine {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         f.write_str(match self {

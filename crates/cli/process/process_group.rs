@@ -5,7 +5,6 @@ use std::time::Duration;
 use anyhow::ensure;
 use bert_collectives::{Deadline, Engine, Environment, Plan, Waiting, host_name};
 use bert_training::{Budget, Group};
-use clap::ValueEnum;
 
 use crate::output::progress::{print_note, print_warning};
 
@@ -13,18 +12,18 @@ use crate::output::progress::{print_note, print_warning};
 const WAIT_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Flags of a command that several processes may run together.
-#[derive(clap::Args, Clone, Copy, Debug)]
+#[derive(clap::Args, Clone, Debug)]
 pub struct GroupArgs {
     /// Connection to the other ranks. `auto` reads the environment of the launcher (bert launch, mpirun, srun, torchrun,
     /// Kubernetes); `alone` ignores it.
     #[arg(
         long,
-        value_enum,
         default_value = "auto",
+        value_parser = ["auto", "alone", "mpi", "nccl", "tcp"],
         help_heading = "Several processes",
         hide_short_help = true
     )]
-    group: EngineChoice,
+    group: String,
 
     /// Maximum time without an answer of another rank, as 30s or 10m; three times as long before the first step.
     #[arg(
@@ -35,28 +34,6 @@ pub struct GroupArgs {
         hide_short_help = true
     )]
     group_timeout: Budget,
-}
-
-/// A value of `--group`.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum EngineChoice {
-    Auto,
-    Alone,
-    Mpi,
-    Nccl,
-    Tcp,
-}
-
-impl EngineChoice {
-    fn engine(self) -> Option<Engine> {
-        match self {
-            Self::Auto => None,
-            Self::Alone => Some(Engine::Alone),
-            Self::Mpi => Some(Engine::Mpi),
-            Self::Nccl => Some(Engine::Nccl),
-            Self::Tcp => Some(Engine::Tcp),
-        }
-    }
 }
 
 /// Returns the value of an environment variable.
@@ -79,8 +56,13 @@ impl GroupArgs {
     /// joined.
     pub fn join(&self) -> anyhow::Result<Group> {
         let timeout = self.group_timeout.0;
-        ensure_positive(timeout)?;
-        let plan = Plan::choose(self.group.engine(), &variable, &host_name())?;
+        ensure!(
+            !timeout.is_zero(),
+            clap::Error::raw(clap::error::ErrorKind::InvalidValue, "--group-timeout must be more than 0\n")
+        );
+        // `auto` is no engine.
+        let engine = Engine::ALL.into_iter().find(|engine| engine.to_string() == self.group);
+        let plan = Plan::choose(engine, &variable, &host_name())?;
         if matches!(plan, Plan::Alone) {
             return Ok(Group::alone());
         }
@@ -94,12 +76,4 @@ impl GroupArgs {
         let transport = plan.join(&mut deadline, &mut |text| print_warning(text))?;
         Ok(Group::new(transport, timeout, on_wait))
     }
-}
-
-fn ensure_positive(timeout: Duration) -> anyhow::Result<()> {
-    ensure!(
-        !timeout.is_zero(),
-        clap::Error::raw(clap::error::ErrorKind::InvalidValue, "--group-timeout must be more than 0\n",)
-    );
-    Ok(())
 }
