@@ -26,16 +26,21 @@ use std::alloc::System;
 use bert_allocator::ExitOnOom;
 use mimalloc::MiMalloc;
 
+/// The allocator of the programs that train: mimalloc.
+pub type TrainingAllocator = ExitOnOom<MiMalloc>;
+/// The allocator of the data builder: the one of the system.
+pub type BuildingAllocator = ExitOnOom<System>;
+
 /// Returns the allocator of the programs that train. A step repeatedly allocates and frees the same large tensors. The
 /// allocator of glibc returns them to the system each time, and the page faults cost a sixth of the step.
-pub const fn training_allocator() -> ExitOnOom<MiMalloc> {
+pub const fn training_allocator() -> TrainingAllocator {
     let remedy = "use a smaller batch, --gradient-accumulation-steps or --recompute (pretrain), a smaller model or shorter \
                   sequences; the limit may come from the machine, the container or `ulimit -v`";
     ExitOnOom::new(MiMalloc, remedy)
 }
 
 /// Returns the allocator of the data builder: glibc's, which needs less than half of mimalloc's memory.
-pub const fn building_allocator() -> ExitOnOom<System> {
+pub const fn building_allocator() -> BuildingAllocator {
     let remedy = "use a smaller --memory-budget or fewer --threads; the limit may come from the machine, the container or \
                   `ulimit -v`";
     ExitOnOom::new(System, remedy)

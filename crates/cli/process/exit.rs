@@ -14,30 +14,21 @@
 //! | 130, 143 | stopped cleanly by SIGINT, SIGTERM |
 
 use std::borrow::Cow;
-use std::fmt;
 use std::io::Write;
 use std::process::ExitCode;
 
+use bert_storage::set_commit;
+
 use crate::options::standard_input::with_given_name;
+use crate::options::version::COMMIT;
 use crate::output::status_line::write_above;
 use crate::output::terminal::{Word, visible};
 
-/// The error of a command that was stopped by a signal and cannot be resumed.
-#[derive(Debug)]
-pub struct Stopped {
-    /// The signal's number.
-    pub signal: i32,
-    /// The next action of the user.
-    pub remedy: &'static str,
+/// Runs a program and returns its exit code.
+pub fn run_program(run: impl FnOnce() -> anyhow::Result<()>) -> ExitCode {
+    set_commit(COMMIT);
+    finish(run())
 }
-
-impl fmt::Display for Stopped {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "stopped; {}", self.remedy)
-    }
-}
-
-impl std::error::Error for Stopped {}
 
 /// Prints an error with its causes to stderr and returns its exit code.
 pub fn finish(result: anyhow::Result<()>) -> ExitCode {
@@ -71,8 +62,5 @@ pub fn finish(result: anyhow::Result<()>) -> ExitCode {
 
 /// Returns the documented exit code of an error.
 pub fn exit_code(error: &anyhow::Error) -> u8 {
-    if let Some(error) = error.downcast_ref::<bert_storage::Error>() {
-        return error.exit_code();
-    }
-    error.downcast_ref::<Stopped>().map_or(1, |stopped| 128 + stopped.signal as u8)
+    error.downcast_ref::<bert_storage::Error>().map_or(1, bert_storage::Error::exit_code)
 }

@@ -18,7 +18,7 @@ use bert_data::{BuildConfig, DataSet, Layout, VocabConfig, build, train_vocabula
 use bert_finetuning::{Choices, FinetuneConfig, Seeds, Selection, TableArgs, finetune};
 use bert_inference::{ComputeArgs, PrecisionChoice, StopFlag};
 use bert_reports::report;
-use bert_storage::{Class, Disk, LOCK, OutputLock, StagedFolder, write_atomic};
+use bert_storage::{Class, Disk, Error, LOCK, OutputLock, StagedFolder, write_atomic};
 use bert_training::{
     DataLoader, Evaluation, InitializationChoice, PretrainConfig, PretrainEvent, Resume, baselines, pretrain,
 };
@@ -30,7 +30,6 @@ use crate::options::run_args::PrintArgs;
 use crate::output::files::write_own_file;
 use crate::output::progress::duration;
 use crate::output::table::{FormatArgs, print_table};
-use crate::process::exit::Stopped;
 use crate::process::signals::stop_on_signals;
 use crate::process::threads::ThreadArgs;
 
@@ -103,8 +102,8 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<()> {
-    run_stages(args).map_err(|error| match error.downcast_ref().map(bert_storage::Error::class) {
-        Some(Class::Stopped(signal)) => Stopped { signal, remedy: "repeat it with --overwrite" }.into(),
+    run_stages(args).map_err(|error| match error.downcast_ref().map(Error::class) {
+        Some(class @ Class::Stopped(_)) => Error::new(class, "stopped; repeat it with --overwrite").into(),
         _ => error,
     })
 }
