@@ -10,7 +10,7 @@ use anyhow::{Context, bail};
 use bert_storage::{Error, is_url};
 use tempfile::TempPath;
 
-use crate::output::progress::print_note;
+use crate::output::progress::print_note_unless;
 
 /// Path of the copy in this process.
 static COPY: OnceLock<PathBuf> = OnceLock::new();
@@ -76,12 +76,13 @@ impl StandardInput {
             scratch.filter(local).or(above.filter(local)).map_or_else(std::env::temp_dir, Path::to_owned);
         let mut copy = TextCopy::create(&folder)
             .with_context(|| format!("{}: cannot copy standard input there", folder.display()))?;
-        if !quiet {
-            print_note(format!(
+        print_note_unless(
+            quiet,
+            format!(
                 "standard input is copied to {} first, because text is read more than once; the copy is removed afterwards",
                 folder.display()
-            ));
-        }
+            ),
+        );
         let copied = io::copy(&mut io::stdin().lock(), &mut copy.file)
             .and_then(|bytes| copy.file.rewind().map(|()| bytes));
         let bytes = copied.with_context(|| format!("{}: cannot copy standard input", folder.display()))?;

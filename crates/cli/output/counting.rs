@@ -2,7 +2,7 @@
 
 use bert_training::CountingEvent;
 
-use crate::output::progress::Progress;
+use crate::output::progress::{Progress, print_warning};
 
 /// Units of the display: a tenth of a per cent.
 const UNITS: f64 = 1000.0;
@@ -32,7 +32,7 @@ impl CountingView {
         match event {
             CountingEvent::Progress(share) => progress.set((UNITS * share) as u64, ""),
             CountingEvent::Reused => progress.line("initial weights: using the saved counts of this text"),
-            CountingEvent::Warning(text) => progress.warn(text),
+            CountingEvent::Warning(text) => print_warning(text),
             _ => {}
         }
     }

@@ -12,22 +12,14 @@ use crate::output::terminal::{Word, stderr_width, visible, wrapped};
 /// Interval between progress lines when stderr is not a terminal.
 const LINE_INTERVAL: Duration = Duration::from_secs(10);
 
-/// The form in which the amount of finished work is shown.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Unit {
-    /// As the number of finished units.
-    Count,
-    /// As a percentage of the total.
-    Percent,
-}
-
 /// Progress display of a piece of work.
 pub struct Progress {
     /// The line of a terminal.
     line: Option<StatusLine>,
     quiet: bool,
     title: String,
-    unit: Unit,
+    /// Whether the finished work is shown as a percentage of the total.
+    in_percent: bool,
     total: u64,
     created: Instant,
     last_line: Instant,
@@ -39,18 +31,23 @@ pub struct Progress {
 impl Progress {
     /// Creates the display of the work called `title` with `total` units (0 if unknown).
     pub fn new(title: &str, total: u64, quiet: bool) -> Self {
-        Self::in_unit(Unit::Count, title, total, quiet)
+        let line = (!quiet && status_line::is_available()).then(StatusLine::default);
+        let now = Instant::now();
+        Self {
+            line,
+            quiet,
+            title: title.to_string(),
+            in_percent: false,
+            total,
+            created: now,
+            last_line: now,
+            start: None,
+        }
     }
 
     /// Creates the display of work whose finished part is shown as a percentage.
     pub fn percent(title: &str, total: u64, quiet: bool) -> Self {
-        Self::in_unit(Unit::Percent, title, total, quiet)
-    }
-
-    fn in_unit(unit: Unit, title: &str, total: u64, quiet: bool) -> Self {
-        let line = (!quiet && status_line::is_available()).then(StatusLine::new);
-        let now = Instant::now();
-        Self { line, quiet, title: title.to_string(), unit, total, created: now, last_line: now, start: None }
+        Self { in_percent: true, ..Self::new(title, total, quiet) }
     }
 
     /// Sets the total number of units.
@@ -79,10 +76,10 @@ impl Progress {
 
     /// Formats the finished work.
     fn amount(&self, done: u64) -> String {
-        match (self.unit, self.total) {
+        match (self.in_percent, self.total) {
             (_, 0) => done.to_string(),
-            (Unit::Count, total) => format!("{done}/{total}"),
-            (Unit::Percent, total) => format!("{} %", done * 100 / total),
+            (false, total) => format!("{done}/{total}"),
+            (true, total) => format!("{} %", done * 100 / total),
         }
     }
 
@@ -116,14 +113,7 @@ impl Progress {
 
     /// Prints a note.
     pub fn note(&self, text: &str) {
-        if !self.quiet {
-            print_note(text);
-        }
-    }
-
-    /// Prints a warning, even with `--quiet`.
-    pub fn warn(&self, text: &str) {
-        print_warning(text);
+        print_note_unless(self.quiet, text);
     }
 }
 
@@ -137,8 +127,15 @@ pub fn print_note(text: impl Display) {
     print_message(Word::Note, &text.to_string());
 }
 
+/// Prints a note to stderr, unless `quiet` is set.
+pub fn print_note_unless(quiet: bool, text: impl Display) {
+    if !quiet {
+        print_note(text);
+    }
+}
+
 /// Prints a message to stderr.
-pub fn print_message(word: Word, text: &str) {
+pub(super) fn print_message(word: Word, text: &str) {
     write_above(&format!("{}\n", word.message(text)));
 }
 

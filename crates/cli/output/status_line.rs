@@ -40,18 +40,13 @@ pub fn is_available() -> bool {
     stderr().is_terminal() && std::env::var_os("TERM").is_none_or(|name| name != "dumb")
 }
 
-/// The progress line of a piece of work.
+/// The progress line of a piece of work; it is not drawn at first.
+#[derive(Default)]
 pub struct StatusLine {
     drawn: Option<Instant>,
 }
 
 impl StatusLine {
-    /// Creates a line that is not drawn yet.
-    #[must_use]
-    pub fn new() -> Self {
-        Self { drawn: None }
-    }
-
     /// Draws the line, unless it was drawn a moment ago.
     pub fn draw(&mut self, content: &Content<'_>) {
         if self.drawn.is_some_and(|at| at.elapsed() < INTERVAL) {
@@ -66,12 +61,6 @@ impl StatusLine {
         let mut shown = shown();
         let _ = write!(stderr(), "{}{}", erasure(*shown, width), in_colour(&text));
         *shown = text.width();
-    }
-}
-
-impl Default for StatusLine {
-    fn default() -> Self {
-        Self::new()
     }
 }
 

@@ -15,7 +15,7 @@ use crate::options::run_args::PrintArgs;
 use crate::options::saved_config::{Program, RecipeArgs};
 use crate::options::standard_input::StandardInput;
 use crate::options::version::long_version;
-use crate::output::progress::{Progress, print_note, print_warning};
+use crate::output::progress::{Progress, print_note, print_note_unless, print_warning};
 use crate::output::stdout::{print, print_json};
 use crate::output::table::{FormatArgs, print_table};
 use crate::process::signals::ignore_checkpoint_requests;
@@ -135,19 +135,13 @@ pub fn run(mut args: Args) -> anyhow::Result<()> {
     }
     ignore_checkpoint_requests()?;
     args.config.check()?;
-    if let Some(warning) = args.config.cap_warning() {
-        print_warning(warning);
-    }
+    args.config.cap_warning().iter().for_each(print_warning);
     if let Some(vocab) = &mut args.config.vocab {
         *vocab = folder_of_name(vocab, args.print.quiet)?;
     }
     let _copy = copy_standard_input(&mut args)?;
-    if let Some(note) = skipped_names_note(&args.config.input)? {
-        print_note(note);
-    }
-    if let Some(warning) = skipped_tables_warning(&args.config.input, &args.config.text_column)? {
-        print_warning(warning);
-    }
+    skipped_names_note(&args.config.input)?.iter().for_each(print_note);
+    skipped_tables_warning(&args.config.input, &args.config.text_column)?.iter().for_each(print_warning);
     if args.dry_run {
         let estimate = bert_data::dry_run(&args.config)?;
         if args.prints_json() {
@@ -161,12 +155,8 @@ pub fn run(mut args: Args) -> anyhow::Result<()> {
         let output = args.config.output.as_deref().unwrap_or(Path::new(""));
         return show_in(args.format, &manifest, output, args.print.json);
     }
-    if let Some(note) = vocabulary_note(&args.config)? {
-        print_note(note);
-    }
-    if let Some(warning) = bert_data::casing_warning(&args.config)? {
-        print_warning(warning);
-    }
+    vocabulary_note(&args.config)?.iter().for_each(print_note);
+    bert_data::casing_warning(&args.config)?.iter().for_each(print_warning);
     if args.config.part.is_some() {
         return run_part(&args);
     }
@@ -325,17 +315,11 @@ struct View {
 }
 
 impl View {
-    /// Prints a note, unless `--quiet` is set.
-    fn note(&self, text: &str) {
-        if !self.quiet {
-            print_note(text);
-        }
-    }
-
     /// Updates the display with the progress of the build.
     fn show(&mut self, at: BuildProgress) {
         let done = at.done;
         let total = at.total;
+        let note = |text: String| print_note_unless(self.quiet, text);
         // Remove the bar of the previous stage first.
         drop(self.stage.take_if(|(stage, _)| *stage != at.stage));
         let title = match at.stage {
@@ -343,15 +327,14 @@ impl View {
             BuildStage::Instances => "make instances and shards (buckets)",
             BuildStage::Checking => "verify the files of an earlier run",
             BuildStage::ReusedText => {
-                return self.note(&format!(
+                return note(format!(
                     "continuing an earlier run: its tokenized text is used ({done} documents)"
                 ));
             }
             BuildStage::ReusedShards => {
-                return self
-                    .note(&format!("continuing an earlier run: {done} of {total} shards are complete"));
+                return note(format!("continuing an earlier run: {done} of {total} shards are complete"));
             }
-            BuildStage::Finished => return self.note(FINISHED),
+            BuildStage::Finished => return note(FINISHED.to_string()),
             BuildStage::ChangedText => {
                 return print_warning(
                     "the text has changed since this build was stopped: the build starts again from the beginning",

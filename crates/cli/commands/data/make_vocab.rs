@@ -53,12 +53,8 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let output = args.overwrite.output(&args.output)?;
     let _copy = StandardInput::copy(&mut inputs, None, Some(&args.output), args.print.quiet)?;
     reject_output_inside(&inputs, &args.output)?;
-    if let Some(note) = skipped_names_note(&inputs)? {
-        print_note(note);
-    }
-    if let Some(warning) = skipped_tables_warning(&inputs, &args.config.text_column)? {
-        print_warning(warning);
-    }
+    skipped_names_note(&inputs)?.iter().for_each(print_note);
+    skipped_tables_warning(&inputs, &args.config.text_column)?.iter().for_each(print_warning);
     let mut progress: Option<Progress> = None;
     let trained = train_vocabulary(&inputs, &args.config, &mut |done, all| {
         progress.get_or_insert_with(|| Progress::new("read bytes", all, args.print.quiet)).set(done, "");

@@ -83,9 +83,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let required = RequiredHeads { heads, hint };
     let Pretrained { model, .. } = load_pretraining(&config, &folder, required, 0, &device)?;
     let tokens = args.batch_size * loader.manifest().config.max_seq_length;
-    if let Some(slow) = precision.warning(name, &config, tokens) {
-        print_warning(slow);
-    }
+    precision.warning(name, &config, tokens).iter().for_each(print_warning);
     let evaluation = evaluate(&model, &mut loader, args.batch_size, args.instances)?;
     let among = |k| top_k_accuracy(&model, &mut loader, k, args.batch_size, args.instances);
     let masked_lm_top_k_accuracy = args.top_k.map(among).transpose()?;

@@ -22,7 +22,7 @@ pub use crate::commands::experiment::args::Args;
 use crate::commands::experiment::definition::Experiment;
 use crate::commands::experiment::table::{Report, Results};
 use crate::output::files::write_own_file;
-use crate::output::progress::{duration, print_note};
+use crate::output::progress::{duration, print_note_unless};
 use crate::output::table::{Column, Table, Tabular, as_table, print_table};
 use crate::process::signals::stop_on_signals;
 
@@ -64,9 +64,8 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         write_own_file(&output.join("experiment.html"), &page(&results, &body))?;
         write_own_file(&output.join("experiment.md"), &markdown(&results))?;
         write_json_atomic(&output.join("experiment.json"), &results)?;
-        if !args.run.print.quiet {
-            print_note(format!("page: {}", output.join("experiment.html").display()));
-        }
+        let page = output.join("experiment.html");
+        print_note_unless(args.run.print.quiet, format!("page: {}", page.display()));
     }
     print_table(args.run.print.json, args.format, &results, as_table)
 }

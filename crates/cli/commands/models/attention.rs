@@ -10,10 +10,9 @@ use serde::Serialize;
 use crate::commands::hub::pinned;
 use crate::commands::{at_least, text_or_pair, tuned_folder};
 use crate::output::files::{OverwriteArgs, write_text};
-use crate::output::progress::{print_message, print_stderr};
+use crate::output::progress::{print_stderr, print_warning};
 use crate::output::results::write_results;
 use crate::output::stdout::print;
-use crate::output::terminal::Word;
 use crate::process::threads::ThreadArgs;
 
 /// Write an HTML page of the attention of every head on a text.
@@ -113,7 +112,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
             format!("the text is cut from {whole} to {read} tokens; --max-seq-length sets another length")
         });
         for warning in attention.warning().into_iter().chain(cut).chain(attention.remark.clone()) {
-            print_message(Word::Warning, &format!("{name}: {warning}"));
+            print_warning(format!("{name}: {warning}"));
         }
     }
     check_neurons(args.neurons, &attentions)?;

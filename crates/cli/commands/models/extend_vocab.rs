@@ -84,12 +84,8 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let mut inputs = args.input.clone();
     let _copy = StandardInput::copy(&mut inputs, None, Some(&args.output), args.print.quiet)?;
     reject_output_inside(&inputs, &args.output)?;
-    if let Some(note) = skipped_names_note(&inputs)? {
-        print_note(note);
-    }
-    if let Some(warning) = skipped_tables_warning(&inputs, &args.text_column)? {
-        print_warning(warning);
-    }
+    skipped_names_note(&inputs)?.iter().for_each(print_note);
+    skipped_tables_warning(&inputs, &args.text_column)?.iter().for_each(print_warning);
     let config = VocabConfig {
         min_frequency: args.min_frequency,
         do_lower_case: tokenizer.settings.do_lower_case,

@@ -4,7 +4,7 @@ use bert_data::BuildProgress;
 use bert_finetuning::FinetuneEvent;
 use bert_training::{CountingEvent, PretrainEvent};
 
-use crate::output::progress::Progress;
+use crate::output::progress::{Progress, print_warning};
 
 /// The stages, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,7 +105,7 @@ impl StageProgress {
                 self.set((INITIAL_WEIGHTS as f64 * share) as u64, "initial weights");
             }
             PretrainEvent::Warning(text) | PretrainEvent::Counting(CountingEvent::Warning(text)) => {
-                self.progress.warn(text);
+                print_warning(text);
             }
             _ => {}
         }
@@ -120,7 +120,7 @@ impl StageProgress {
                 let message = format!("seed {seed}, step {step} of {steps}, loss {loss:.3}");
                 self.set(finished * SEED + SEED * step / steps, &message);
             }
-            FinetuneEvent::Warning(text) => self.progress.warn(text),
+            FinetuneEvent::Warning(text) => print_warning(text),
             _ => {}
         }
     }

@@ -14,7 +14,7 @@ use crate::options::run_args::RunArgs;
 use crate::options::saved_config::{Program, RecipeArgs};
 use crate::options::version::long_version;
 use crate::output::counting::CountingView;
-use crate::output::progress::Progress;
+use crate::output::progress::{Progress, print_warning};
 use crate::output::run_log::{LogArgs, RunLog};
 use crate::output::table::{FormatArgs, print_table};
 use crate::process::signals::stop_on_signals;
@@ -163,7 +163,7 @@ impl View {
             }
             FinetuneEvent::DeviceChecked(device, check) => self.progress.line(&format!("{device} {check}")),
             FinetuneEvent::Counting(event) => self.counting.show(event),
-            FinetuneEvent::Warning(text) => self.progress.warn(text),
+            FinetuneEvent::Warning(text) => print_warning(text),
             _ => {}
         }
     }

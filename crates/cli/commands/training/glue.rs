@@ -18,7 +18,7 @@ use crate::commands::training::finetune_flags::FinetuneFlags;
 use crate::commands::{model_folder, selected_device};
 use crate::options::run_args::RunArgs;
 use crate::output::files::check_new_folder;
-use crate::output::progress::{print_note, print_stderr};
+use crate::output::progress::{print_note_unless, print_stderr};
 use crate::output::table::{FormatArgs, Table, Tabular, as_table, print_table};
 use crate::process::signals::stop_on_signals;
 use crate::process::threads::ThreadArgs;
@@ -121,9 +121,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     for (task, config) in in_order {
         if config.output.join("report.json").exists() {
             check_finished(config)?;
-            if !args.run.print.quiet {
-                print_note(format!("{task} is already complete"));
-            }
+            print_note_unless(args.run.print.quiet, format!("{task} is already complete"));
             continue;
         }
         if !args.run.print.quiet {

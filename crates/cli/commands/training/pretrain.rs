@@ -22,7 +22,7 @@ use crate::options::saved_config::{Program, RecipeArgs};
 use crate::options::version::long_version;
 use crate::output::counting::CountingView;
 use crate::output::findings::print_findings;
-use crate::output::progress::{Progress, print_note};
+use crate::output::progress::{Progress, print_note, print_warning};
 use crate::output::run_log::{LogArgs, RunLog};
 use crate::output::table::{FormatArgs, print_table};
 use crate::process::process_group::GroupArgs;
@@ -229,7 +229,7 @@ impl View {
                 let text = format!("saved the average of {} checkpoints to {}", steps.len(), path.display());
                 self.progress.line(&(text + &held_out.unwrap_or_default()));
             }
-            PretrainEvent::Warning(text) => self.progress.warn(&text),
+            PretrainEvent::Warning(text) => print_warning(&text),
             _ => {}
         }
     }

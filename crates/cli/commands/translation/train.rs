@@ -6,7 +6,7 @@ use clap::Args as ClapArgs;
 use crate::commands::hub::pinned_start;
 use crate::commands::model_folder;
 use crate::options::run_args::RunArgs;
-use crate::output::progress::Progress;
+use crate::output::progress::{Progress, print_warning};
 use crate::output::stdout::print_result;
 use crate::process::signals::stop_on_signals;
 use crate::process::threads::ThreadArgs;
@@ -57,7 +57,7 @@ fn show(progress: &mut Progress, event: TrainEvent) {
             &format!("loss {loss:.4}, cross-entropy {cross_entropy:.4} per token, lr {learning_rate:.1e}"),
         ),
         TrainEvent::Saved { step, path } => progress.line(&format!("step {step}: saved {}", path.display())),
-        TrainEvent::Warning(text) => progress.warn(&text),
+        TrainEvent::Warning(text) => print_warning(&text),
         _ => {}
     }
 }

@@ -19,8 +19,7 @@ use serde_json::{Map, Value, json};
 
 use self::event_file::EventFile;
 use self::log_command::LogCommand;
-use crate::output::progress::print_message;
-use crate::output::terminal::Word;
+use crate::output::progress::print_warning;
 
 /// Where the log of a run goes, besides its folder.
 #[derive(ClapArgs, Debug, Default)]
@@ -136,9 +135,7 @@ impl RunLog {
         if let Some(mut command) = self.command.take() {
             // An ended program is reported by `finish`.
             let _ = command.send(&json!({ "end": true }));
-            if let Some(warning) = command.finish(stop) {
-                print_message(Word::Warning, &warning);
-            }
+            command.finish(stop).iter().for_each(print_warning);
         }
     }
 
@@ -147,9 +144,7 @@ impl RunLog {
             self.started = true;
             match self.command_line.take().map(|line| LogCommand::start(&line)).transpose() {
                 Ok(command) => self.command = command,
-                Err(error) => {
-                    print_message(Word::Warning, &format!("{error:#}; the run continues without it"));
-                }
+                Err(error) => print_warning(format!("{error:#}; the run continues without it")),
             }
             let record = json!({ "name": self.name, "time": unix_time(), "settings": self.settings });
             self.send(&record);
@@ -163,7 +158,7 @@ impl RunLog {
         {
             self.events.clear();
             self.folder = None;
-            print_message(Word::Warning, &format!("--tensorboard: {error}; the log ends here"));
+            print_warning(format!("--tensorboard: {error}; the log ends here"));
         }
         let prefix = if series.is_empty() { String::new() } else { format!("{series}/") };
         let values: Map<String, Value> =
@@ -177,7 +172,7 @@ impl RunLog {
             .map_err(anyhow::Error::from)
             .and_then(|histograms| Ok(events.histograms(step, &histograms)?));
         if let Err(error) = written {
-            print_message(Word::Warning, &format!("--tensorboard-histograms: step {step}: {error}"));
+            print_warning(format!("--tensorboard-histograms: step {step}: {error}"));
         }
     }
 
@@ -194,7 +189,7 @@ impl RunLog {
             Err(error) => {
                 self.folder = None;
                 let failed = Error::io("write to", &folder.components().collect::<PathBuf>())(error);
-                print_message(Word::Warning, &format!("--tensorboard: {failed}"));
+                print_warning(format!("--tensorboard: {failed}"));
             }
         }
     }
@@ -205,7 +200,7 @@ impl RunLog {
             && let Some(command) = self.command.take()
         {
             let reason = command.finish_closed();
-            print_message(Word::Warning, &format!("{reason}; the run continues without it"));
+            print_warning(format!("{reason}; the run continues without it"));
         }
     }
 }

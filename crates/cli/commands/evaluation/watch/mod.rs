@@ -12,10 +12,9 @@ use bert_storage::exists;
 use clap::Args as ClapArgs;
 
 use self::watched::Watched;
-use crate::output::progress::{print_message, print_stderr};
+use crate::output::progress::{print_stderr, print_warning};
 use crate::output::signals::end_on_signals;
 use crate::output::stdout::print_json;
-use crate::output::terminal::Word;
 
 /// Watch runs and fine-tunings in a browser or in the terminal.
 ///
@@ -68,8 +67,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let listener = server::bind(args.listen)?;
     let address = listener.local_addr()?;
     if !address.ip().is_loopback() {
-        let text = format!("everyone who can reach {address} can see the runs; there is no password");
-        print_message(Word::Warning, &text);
+        print_warning(format!("everyone who can reach {address} can see the runs; there is no password"));
     }
     print_stderr(&format!("http://{address}/ shows the runs; Ctrl-C ends it"));
     server::serve(&listener, watched, interval)
