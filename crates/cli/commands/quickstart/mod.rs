@@ -25,7 +25,7 @@ use bert_training::{
 use clap::Args as ClapArgs;
 
 use crate::commands::quickstart::progress::{Stage, StageProgress};
-use crate::commands::quickstart::results::{StageResults, pages, table};
+use crate::commands::quickstart::results::{Summary, pages, table};
 use crate::options::run_args::PrintArgs;
 use crate::output::files::write_own_file;
 use crate::output::progress::duration;
@@ -137,11 +137,19 @@ fn run_stages(args: &Args) -> anyhow::Result<()> {
     write_own_file(&at("data/train.html"), &bert_data::page::page(&at("data/train"), 20)?)?;
     drop(progress);
 
-    let results = StageResults { before, after, baselines, tuned, fresh };
     let seconds = started.elapsed().as_secs_f64();
-    let summary = results.summary(&args.output, seconds);
-    print_table(args.print.json, args.format, &summary, |_| {
-        let table = table(&results);
+    let summary = Summary {
+        output: &args.output,
+        seconds,
+        before,
+        after,
+        baselines,
+        finetuned: tuned.dev,
+        finetuned_without_pretraining: fresh.dev,
+        pages: pages(&args.output),
+    };
+    print_table(args.print.json, args.format, &summary, |summary| {
+        let table = table(summary);
         let pages = listed(&args.output);
         format!("{table}\n\n{pages}\ntime: {}\n{}", duration(seconds), next(&args.output))
     })

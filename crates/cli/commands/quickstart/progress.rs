@@ -7,7 +7,7 @@ use bert_training::{CountingEvent, PretrainEvent};
 use crate::output::progress::{Progress, print_warning};
 
 /// The stages, in order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub(super) enum Stage {
     Vocabulary,
     Data,
@@ -16,19 +16,14 @@ pub(super) enum Stage {
     Pages,
 }
 
-impl Stage {
-    const ALL: [Self; 5] = [Self::Vocabulary, Self::Data, Self::Pretraining, Self::Finetuning, Self::Pages];
-
-    fn title(self) -> &'static str {
-        match self {
-            Self::Vocabulary => "vocabulary",
-            Self::Data => "pre-training data",
-            Self::Pretraining => "pre-training",
-            Self::Finetuning => "fine-tuning with and without the pre-training",
-            Self::Pages => "pages",
-        }
-    }
-}
+/// The titles of the stages.
+const TITLES: [&str; 5] = [
+    "vocabulary",
+    "pre-training data",
+    "pre-training",
+    "fine-tuning with and without the pre-training",
+    "pages",
+];
 
 /// Typical milliseconds of the initial weights, of a pre-training step with its part of the evaluations, and of the
 /// fine-tuning of a seed. Only their ratios matter.
@@ -52,42 +47,33 @@ impl StageProgress {
         let stage = Stage::Vocabulary;
         let progress = Progress::percent("quickstart", 0, quiet);
         let mut new = Self { progress, steps, seeds, stage, tunings_begun: 0 };
-        new.progress.set_total(Stage::ALL.into_iter().map(|stage| new.cost(stage)).sum());
+        new.progress.set_total(new.costs().iter().sum());
         new
     }
 
-    /// Returns the typical milliseconds of a stage.
-    fn cost(&self, stage: Stage) -> u64 {
-        match stage {
-            Stage::Vocabulary => 500,
-            Stage::Data => 1500,
-            Stage::Pretraining => INITIAL_WEIGHTS + self.steps * STEP,
-            Stage::Finetuning => 2 * self.seeds * SEED,
-            Stage::Pages => 1000,
-        }
+    /// Returns the typical milliseconds of each stage.
+    fn costs(&self) -> [u64; 5] {
+        [500, 1500, INITIAL_WEIGHTS + self.steps * STEP, 2 * self.seeds * SEED, 1000]
     }
 
     /// Shows that a stage begins.
     pub(super) fn begin(&mut self, stage: Stage) {
         self.stage = stage;
         let number = stage as usize + 1;
-        self.progress.line(&format!("{number}/{} {}", Stage::ALL.len(), stage.title()));
+        self.progress.line(&format!("{number}/{} {}", TITLES.len(), TITLES[stage as usize]));
         self.set(0, "");
     }
 
     /// Shows that `done` typical milliseconds of the present stage are done.
     fn set(&mut self, done: u64, message: &str) {
-        let before: u64 = Stage::ALL
-            .into_iter()
-            .take_while(|&stage| stage != self.stage)
-            .map(|stage| self.cost(stage))
-            .sum();
-        self.progress.set(before + done.min(self.cost(self.stage)), message);
+        let costs = self.costs();
+        let stage = self.stage as usize;
+        self.progress.set(costs[..stage].iter().sum::<u64>() + done.min(costs[stage]), message);
     }
 
     /// Shows the progress of a build.
     pub(super) fn build(&mut self, at: BuildProgress) {
-        self.set(self.cost(Stage::Data) * at.done / at.total.max(1), "");
+        self.set(self.costs()[Stage::Data as usize] * at.done / at.total.max(1), "");
     }
 
     /// Shows an event of the pre-training.

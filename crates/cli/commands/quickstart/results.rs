@@ -2,39 +2,27 @@
 
 use std::path::{Path, PathBuf};
 
-use bert_finetuning::FinetuneReport;
 use bert_tasks::{Metric, SeedSummary};
 use bert_training::{Baselines, Evaluation};
 use serde::Serialize;
 
 use crate::output::table::{Column, Table, Tabular};
 
-/// Results of the stages.
-pub(super) struct StageResults {
-    pub(super) before: Evaluation,
-    pub(super) after: Evaluation,
-    pub(super) baselines: Baselines,
-    pub(super) tuned: FinetuneReport,
-    pub(super) fresh: FinetuneReport,
-}
-
 /// The results as JSON.
 #[derive(Serialize)]
 pub(super) struct Summary<'a> {
-    output: &'a Path,
-    seconds: f64,
+    pub(super) output: &'a Path,
+    pub(super) seconds: f64,
     /// Evaluation of the initial weights on held-out text.
-    before: &'a Evaluation,
+    pub(super) before: Evaluation,
     /// Evaluation after the pre-training.
-    after: &'a Evaluation,
-    baselines: Baselines,
+    pub(super) after: Evaluation,
+    pub(super) baselines: Baselines,
     /// Scores of the fine-tuning that begins with the pre-trained weights.
-    finetuned: &'a SeedSummary,
+    pub(super) finetuned: SeedSummary,
     /// Scores of the fine-tuning that begins with random weights.
-    finetuned_without_pretraining: &'a SeedSummary,
-    pages: [PathBuf; 3],
-    #[serde(skip)]
-    results: &'a StageResults,
+    pub(super) finetuned_without_pretraining: SeedSummary,
+    pub(super) pages: [PathBuf; 3],
 }
 
 impl Tabular for Summary<'_> {
@@ -43,7 +31,7 @@ impl Tabular for Summary<'_> {
         let row = |Row { figure, values }: &Row| [vec![(*figure).to_owned()], values.to_vec()].concat();
         Table {
             columns: [Column::text("on held-out text")].into_iter().chain(columns).collect(),
-            rows: rows(self.results).iter().map(row).collect(),
+            rows: rows(self).iter().map(row).collect(),
             ..Table::default()
         }
     }
@@ -52,23 +40,6 @@ impl Tabular for Summary<'_> {
 /// Returns the paths of the pages.
 pub(super) fn pages(output: &Path) -> [PathBuf; 3] {
     ["data/train.html", "pretrain/report.html", "finetune/report.html"].map(|name| output.join(name))
-}
-
-impl StageResults {
-    /// Returns the results as JSON.
-    pub(super) fn summary<'a>(&'a self, output: &'a Path, seconds: f64) -> Summary<'a> {
-        Summary {
-            output,
-            seconds,
-            before: &self.before,
-            after: &self.after,
-            baselines: self.baselines,
-            finetuned: &self.tuned.dev,
-            finetuned_without_pretraining: &self.fresh.dev,
-            pages: pages(output),
-            results: self,
-        }
-    }
 }
 
 /// Columns of the table: two baselines, and the model before and after the pre-training.
@@ -82,12 +53,12 @@ struct Row {
 }
 
 /// Returns the rows of the table.
-fn rows(results: &StageResults) -> [Row; 4] {
-    let accuracy = |report: &FinetuneReport| {
-        let metric = report.dev.metrics.iter().find(|m| m.metric == Metric::Accuracy);
+fn rows(results: &Summary<'_>) -> [Row; 4] {
+    let accuracy = |dev: &SeedSummary| {
+        let metric = dev.metrics.iter().find(|m| m.metric == Metric::Accuracy);
         metric.map_or(f64::NAN, |m| m.statistics.mean)
     };
-    let majority = results.tuned.dev.majority_baseline.get(Metric::Accuracy).unwrap_or(f64::NAN);
+    let majority = results.finetuned.majority_baseline.get(Metric::Accuracy).unwrap_or(f64::NAN);
     let before = &results.before;
     let after = &results.after;
     let Baselines { unigram, bigram, .. } = results.baselines;
@@ -101,8 +72,9 @@ fn rows(results: &StageResults) -> [Row; 4] {
     ];
     let next_sentence_accuracy =
         [Some(chance), None, Some(before.next_sentence_accuracy), Some(after.next_sentence_accuracy)];
+    let untrained = &results.finetuned_without_pretraining;
     let subject_accuracy =
-        [Some(majority), None, Some(accuracy(&results.fresh)), Some(accuracy(&results.tuned))];
+        [Some(majority), None, Some(accuracy(untrained)), Some(accuracy(&results.finetuned))];
     let percent = |figure, values: [Option<f64>; 4]| {
         let text =
             |share: Option<f64>| share.map_or_else(String::new, |share| format!("{:.1}", 100.0 * share));
@@ -117,7 +89,7 @@ fn rows(results: &StageResults) -> [Row; 4] {
 }
 
 /// Renders the results next to the baselines.
-pub(super) fn table(results: &StageResults) -> String {
+pub(super) fn table(results: &Summary<'_>) -> String {
     let lines = rows(results).map(|Row { figure, values }| line(figure, &values));
     [
         line("", &COLUMNS.map(|(first, _)| first.to_owned())),
@@ -131,12 +103,12 @@ pub(super) fn table(results: &StageResults) -> String {
         "training: pre-trained; for the subject, also fine-tuned.".into(),
         format!(
             "subject: mean of {} seeds on {} sentences;",
-            results.tuned.runs.len(),
-            results.tuned.dev.examples
+            results.finetuned.runs.len(),
+            results.finetuned.examples
         ),
         format!(
             "standard error of one accuracy {:.1} %.",
-            100.0 * results.tuned.dev.binomial_standard_error.unwrap_or(f64::NAN)
+            100.0 * results.finetuned.binomial_standard_error.unwrap_or(f64::NAN)
         ),
     ]
     .join("\n")
