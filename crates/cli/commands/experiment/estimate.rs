@@ -114,21 +114,15 @@ impl<'a> Estimator<'a> {
             return Ok(*cost);
         }
         let [short, long] = BATCHES;
-        let first = self.trial(config, short)?;
-        let second = self.trial(config, long)?;
-        let more = second.examples - first.examples;
+        let (first, few, _) = self.trial(config, short)?;
+        let (second, many, output) = self.trial(config, long)?;
+        let more = many - few;
         let growth = if more > 0.0 { (second.preparation - first.preparation) / more } else { 0.0 };
         let per_example = growth.max(0.0);
-        let cost = Cost {
-            preparation: (first.preparation - per_example * first.examples).max(0.0),
-            per_example,
-            step: second.step,
-            evaluation: second.evaluation,
-            end: second.end,
-            batch_size: second.batch_size,
-        };
-        self.trials.insert(config.output.clone(), second.output.clone());
-        self.costs.insert(key, (cost, second.output));
+        let preparation = (first.preparation - per_example * few).max(0.0);
+        let cost = Cost { preparation, per_example, ..second };
+        self.trials.insert(config.output.clone(), output.clone());
+        self.costs.insert(key, (cost, output));
         Ok(cost)
     }
 
@@ -138,8 +132,9 @@ impl<'a> Estimator<'a> {
         trial.cloned().unwrap_or_else(|| folder.to_owned())
     }
 
-    /// Runs a configuration for one epoch of a few batches.
-    fn trial(&mut self, config: &FinetuneConfig, batches: usize) -> anyhow::Result<Trial> {
+    /// Runs a configuration for one epoch of a few batches. Returns its cost, with the whole preparation in one part, its
+    /// number of examples and its folder.
+    fn trial(&mut self, config: &FinetuneConfig, batches: usize) -> anyhow::Result<(Cost, f64, PathBuf)> {
         let output = self.scratch.path().join(format!("{}-{}", self.costs.len(), batches));
         let usual = config.train_batch_size.as_ref().map(|choices| choices.values()[0]);
         let batch_size = usual.unwrap_or(config.task.spec().defaults.train_batch_size);
@@ -158,7 +153,7 @@ impl<'a> Estimator<'a> {
         }
         let mut clock = Clock::start();
         finetune(&short, Resume::No, self.stop, &mut |event| clock.note(&event))?;
-        Ok(clock.trial(output, examples, batch_size))
+        Ok((clock.cost(batch_size), examples as f64, output))
     }
 }
 
@@ -166,17 +161,6 @@ impl<'a> Estimator<'a> {
 fn epochs(config: &FinetuneConfig) -> anyhow::Result<f64> {
     let choices = config.num_train_epochs.as_ref().context("the experiment states no epochs")?;
     Ok(choices.values()[0])
-}
-
-/// The seconds of a short run.
-struct Trial {
-    output: PathBuf,
-    preparation: f64,
-    examples: f64,
-    step: f64,
-    evaluation: f64,
-    end: f64,
-    batch_size: f64,
 }
 
 /// Takes the times of the events of a short run.
@@ -200,7 +184,7 @@ impl Clock {
         }
     }
 
-    fn trial(self, output: PathBuf, examples: usize, batch_size: usize) -> Trial {
+    fn cost(self, batch_size: usize) -> Cost {
         let first = self.steps[0];
         let last = self.steps[self.steps.len() - 1];
         let mut each: Vec<f64> = self.steps.windows(2).map(|pair| pair[1] - pair[0]).collect();
@@ -211,10 +195,9 @@ impl Clock {
             0 => first,
             some => middle.iter().sum::<f64>() / some as f64,
         };
-        Trial {
-            output,
+        Cost {
             preparation: (first - step).max(0.0),
-            examples: examples as f64,
+            per_example: 0.0,
             step,
             evaluation: self.evaluated - last,
             end: self.started.elapsed().as_secs_f64() - self.evaluated,
@@ -230,7 +213,7 @@ mod tests {
     #[test]
     fn the_middle_half_of_the_steps_counts() {
         let clock = Clock { started: Instant::now(), steps: vec![5.0, 6.0, 7.0, 8.0, 17.0], evaluated: 19.0 };
-        let trial = clock.trial(PathBuf::new(), 160, 32);
-        assert_eq!((trial.step, trial.preparation, trial.evaluation), (1.0, 4.0, 2.0));
+        let cost = clock.cost(32);
+        assert_eq!((cost.step, cost.preparation, cost.evaluation), (1.0, 4.0, 2.0));
     }
 }

@@ -18,24 +18,27 @@ use super::args::Args;
 use super::definition::{Experiment, Setting};
 use super::held_out_text;
 use super::plan::{PlannedRun, Planner, Work, folders_of, read_labelled};
-use super::scored::{general_notes, results, tasks_in};
-use super::table::{Cell, Heading, Report, Results, Rows, count, number, text};
+use super::scored::{general_notes, tasks_in};
+use super::table::{Cell, Heading, Report, Results, Rows};
 use super::train::{check_output, train};
+use crate::output::table::Column;
 
-/// Columns of the table.
-const HEADINGS: [Heading; 11] = [
-    text("checkpoint", "checkpoint"),
-    text("setting", "setting"),
-    text("task", "task"),
-    count("epoch", "epoch").priority(0),
-    count("seeds", "seeds"),
-    number("masked_lm_loss", "masked-LM loss"),
-    number("masked_lm_loss_sd", "SD of loss").priority(2),
-    number("masked_lm_accuracy", "masked-LM accuracy (%)").priority(1),
-    number("mean", "dev"),
-    number("sd", "SD").priority(2),
-    number("best_constant", "best constant").priority(2),
-];
+/// Returns the columns of the table.
+fn headings() -> Vec<Heading> {
+    vec![
+        ("checkpoint", Column::text("checkpoint")),
+        ("setting", Column::text("setting")),
+        ("task", Column::text("task")),
+        ("epoch", Column::count("epoch")),
+        ("seeds", Column::count("seeds").with_priority(3)),
+        ("masked_lm_loss", Column::number("masked-LM loss")),
+        ("masked_lm_loss_sd", Column::number("SD of loss").with_priority(2)),
+        ("masked_lm_accuracy", Column::number("masked-LM accuracy (%)").with_priority(1)),
+        ("mean", Column::number("dev")),
+        ("sd", Column::number("SD").with_priority(2)),
+        ("best_constant", Column::number("best constant").with_priority(2)),
+    ]
+}
 
 /// The setting whose model continues with another task.
 const CONTINUED: &str = "whole-model";
@@ -62,14 +65,14 @@ pub(super) fn run(args: &Args, experiment: &Experiment, stop: &StopFlag) -> anyh
         }
     }
     plan.extend(sequences(&mut planner)?);
-    let Some(timing) = train(args, &plan, stop)? else { return Ok(None) };
+    let Some(results) = train(args, experiment, &plan, stop)? else { return Ok(None) };
 
     let mut rows = Vec::new();
     let mut curves = Vec::new();
     for (model, text) in texts.iter().enumerate() {
         let measured = Measured { planner: &planner, plan: &plan, model, text };
         let before = measured.before()?;
-        rows.push(measured.row(RowName { setting: "checkpoint", task: "-", epoch: 0 }, &[before], &[], None));
+        rows.push(measured.row("checkpoint", 0, &[before], &[], None));
         measured.epochs(before.loss, &mut rows, &mut curves)?;
         measured.sequences(&mut rows)?;
         measured.together(&mut rows)?;
@@ -84,8 +87,8 @@ pub(super) fn run(args: &Args, experiment: &Experiment, stop: &StopFlag) -> anyh
         (chart("epoch", "masked-LM loss (nats)", &curves, &[]))
         h2 { "All measurements" }
     };
-    let rows = Rows { headings: HEADINGS.to_vec(), rows };
-    let results = Results { verdict: verdict(&rows.rows), ..results(&planner, timing, rows, notes) };
+    let rows = Rows { headings: headings(), rows };
+    let results = Results { verdict: verdict(&rows.rows), rows, notes, ..results };
     Ok(Some(Report { results, body }))
 }
 
@@ -133,13 +136,6 @@ fn sequences(planner: &mut Planner<'_>) -> anyhow::Result<Vec<PlannedRun>> {
     Ok(plan)
 }
 
-/// The first columns of a row after the checkpoint.
-struct RowName<'a> {
-    setting: &'a str,
-    task: &'a str,
-    epoch: usize,
-}
-
 /// The finished trainings of one checkpoint.
 struct Measured<'a> {
     planner: &'a Planner<'a>,
@@ -162,10 +158,11 @@ impl Measured<'_> {
         masked_lm(target.path(), self.text)
     }
 
-    /// Returns a row; `dev` has the scores of each seed on the task.
+    /// Returns a row; `dev` has the scores of each seed on the task, which comes with the score of a constant answer.
     fn row(
         &self,
-        name: RowName<'_>,
+        setting: &str,
+        epoch: usize,
         losses: &[MaskedLmScores],
         dev: &[f64],
         task: Option<(&Task, f64)>,
@@ -179,9 +176,9 @@ impl Measured<'_> {
         };
         vec![
             self.planner.models[self.model].given.display().to_string().into(),
-            name.setting.into(),
-            name.task.into(),
-            Cell::count(name.epoch),
+            setting.into(),
+            task.map_or("-".to_string(), |(task, _)| task.to_string()).into(),
+            Cell::count(epoch),
             Cell::count(losses.len()),
             Cell::number(Some(loss.mean), 3),
             Cell::number(loss.sd, 3),
@@ -205,10 +202,8 @@ impl Measured<'_> {
                     let losses: Vec<MaskedLmScores> = entries().filter_map(|at| at.masked_lm).collect();
                     let metric = task.spec().primary;
                     let dev = entries().filter_map(|at| at.dev.as_ref()?.get(metric)).collect::<Vec<_>>();
-                    let constant = constant(first);
-                    let about = Some((&task, constant));
-                    let name = RowName { setting: &setting.name, task: &task.to_string(), epoch: epoch + 1 };
-                    rows.push(self.row(name, &losses, &dev, about));
+                    let about = Some((&task, constant(first)));
+                    rows.push(self.row(&setting.name, epoch + 1, &losses, &dev, about));
                     let mean = losses.iter().map(|run| run.loss).sum::<f64>() / losses.len() as f64;
                     points.push((epoch as f64 + 1.0, mean));
                 }
@@ -237,8 +232,7 @@ impl Measured<'_> {
             let kept = scores.collect::<anyhow::Result<Vec<f64>>>()?;
             for (task, of, dev) in [(&first, &earlier, kept), (&second, &folders, last_scores(&folders)?)] {
                 let constant = constant(&FinetuneReport::read(&of[0])?);
-                let name = RowName { setting: &name, task: &task.to_string(), epoch: 0 };
-                rows.push(self.row(name, &losses, &dev, Some((task, constant))));
+                rows.push(self.row(&name, 0, &losses, &dev, Some((task, constant))));
             }
         }
         Ok(())
@@ -255,9 +249,7 @@ impl Measured<'_> {
                 let losses = losses.collect::<anyhow::Result<Vec<_>>>()?;
                 let constant = constant(&FinetuneReport::read(first)?);
                 let dev = last_scores(&folders)?;
-                let about = Some((&task, constant));
-                let name = RowName { setting: &setting.name, task: &task.to_string(), epoch: 0 };
-                rows.push(self.row(name, &losses, &dev, about));
+                rows.push(self.row(&setting.name, 0, &losses, &dev, Some((&task, constant))));
             }
         }
         Ok(())

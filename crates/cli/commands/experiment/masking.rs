@@ -7,22 +7,25 @@ use maud::{Markup, html};
 
 use super::args::Args;
 use super::definition::Experiment;
-use super::held_out_text::text as text_of;
-use super::table::{Cell, Heading, Report, Results, Rows, count, text};
+use super::held_out_text::text;
+use super::table::{Cell, Heading, Report, Results, Rows};
 use super::train::check_output;
 use crate::commands::model_folder;
+use crate::output::table::Column;
 
 /// Share of the documents with a short target length, as in the reference.
 const SHORT_SEQ_PROB: f64 = 0.1;
 
-/// Columns of the table: a row for each stage of each instance.
-const HEADINGS: [Heading; 5] = [
-    count("instance", "instance").priority(0),
-    text("stage", "stage"),
-    count("tokens", "tokens").priority(1),
-    text("result", "result"),
-    text("reference", "function of the reference").priority(2),
-];
+/// Returns the columns of the table: a row for each stage of each instance.
+fn headings() -> Vec<Heading> {
+    vec![
+        ("instance", Column::count("instance")),
+        ("stage", Column::text("stage")),
+        ("tokens", Column::count("tokens").with_priority(1)),
+        ("result", Column::text("result")),
+        ("reference", Column::text("function of the reference").with_priority(2)),
+    ]
+}
 
 /// Returns the stages of the first instances of the text.
 ///
@@ -53,7 +56,7 @@ pub(super) fn run(args: &Args, experiment: &Experiment) -> anyhow::Result<Report
         seed: args.seeds[0],
         pass: 0,
     };
-    let text = text_of(args)?;
+    let text = text(args)?;
     let limit = args.instances.unwrap_or(4);
     let mut notes = Vec::new();
     let mut stages = rules(Nsp::On).stages(&text, limit)?;
@@ -74,17 +77,10 @@ pub(super) fn run(args: &Args, experiment: &Experiment) -> anyhow::Result<Report
             .to_string(),
     ]);
     let results = Results {
-        experiment: experiment.name,
-        title: experiment.title.clone(),
         verdict: verdict(&stages.instances),
-        about: experiment.about.clone(),
-        checkpoints: vec![args.checkpoint[0].display().to_string()],
-        estimated_seconds: None,
-        seconds: 0.0,
-        rows: Rows { headings: HEADINGS.to_vec(), rows },
-        differences: Rows::default(),
+        rows: Rows { headings: headings(), rows },
         notes,
-        warnings: Vec::new(),
+        ..Results::new(args, experiment)
     };
     let body = html! {
         p.note {

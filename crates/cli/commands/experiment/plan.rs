@@ -13,7 +13,7 @@ use bert_tasks::{Example, Split, Task};
 use super::args::Args;
 use super::definition::{Experiment, Setting};
 use crate::commands::hub::pinned_start;
-use crate::commands::training::finetune_flags::FinetuneFlags;
+use crate::commands::training::finetune_flags::{for_task, parse_flags};
 use crate::commands::{model_folder, selected_device};
 
 /// A checkpoint of the experiment.
@@ -215,10 +215,10 @@ impl<'a> Planner<'a> {
         let seeds = Seeds(seeds.to_vec());
         let own: Vec<String> =
             setting.flags.split_whitespace().map(|flag| self.filled(flag, model)).collect();
-        let flags = FinetuneFlags::parse_over(&[("--seeds", &seeds.to_string())], &own, &self.args.flags)?;
+        let flags = parse_flags(&[("--seeds", &seeds.to_string())], &own, &self.args.flags)?;
         let Model { start, config: encoder, description, .. } = self.models[model].clone();
         let data = self.data_of(task)?;
-        let mut config = flags.for_task(task.clone(), &data, &start, output);
+        let mut config = for_task(&flags, task.clone(), &data, &start, output);
         config.output = output.to_owned();
         let device = match self.device {
             Some(device) => device,

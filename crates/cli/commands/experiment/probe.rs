@@ -10,24 +10,27 @@ use maud::html;
 use super::args::Args;
 use super::definition::Experiment;
 use super::plan::{PlannedRun, Planner, read_labelled};
-use super::scored::{general_notes, results, tasks_in};
-use super::table::{Cell, Heading, Report, Results, Rows, count, number, text};
+use super::scored::{general_notes, tasks_in};
+use super::table::{Cell, Heading, Report, Results, Rows};
 use super::train::{check_output, train};
+use crate::output::table::Column;
 
-/// Columns of the table.
-const HEADINGS: [Heading; 11] = [
-    text("checkpoint", "checkpoint"),
-    text("task", "task"),
-    text("setting", "setting"),
-    text("replacement", "replacement"),
-    count("seeds", "seeds"),
-    count("changes", "changes").priority(1),
-    number("flips", "flips (%)"),
-    number("sd", "SD").priority(1),
-    number("moved", "mean change of p").priority(2),
-    number("accuracy", "dev (%)").priority(1),
-    number("best_constant", "best constant").priority(2),
-];
+/// Returns the columns of the table.
+fn headings() -> Vec<Heading> {
+    vec![
+        ("checkpoint", Column::text("checkpoint")),
+        ("task", Column::text("task")),
+        ("setting", Column::text("setting")),
+        ("replacement", Column::text("replacement")),
+        ("seeds", Column::count("seeds").with_priority(3)),
+        ("changes", Column::count("changes").with_priority(1)),
+        ("flips", Column::number("flips (%)")),
+        ("sd", Column::number("SD").with_priority(1)),
+        ("moved", Column::number("mean change of p").with_priority(2)),
+        ("accuracy", Column::number("dev (%)").with_priority(1)),
+        ("best_constant", Column::number("best constant").with_priority(2)),
+    ]
+}
 
 /// The column of the flips.
 const FLIPS: usize = 6;
@@ -40,7 +43,7 @@ pub(super) fn run(args: &Args, experiment: &Experiment, stop: &StopFlag) -> anyh
     check_output(args)?;
     let mut planner = Planner::new(args, experiment)?;
     let plan = planner.plan(true)?;
-    let Some(timing) = train(args, &plan, stop)? else { return Ok(None) };
+    let Some(results) = train(args, experiment, &plan, stop)? else { return Ok(None) };
     let mut rows = Vec::new();
     for model in 0..planner.models.len() {
         for task in tasks_in(&plan) {
@@ -59,8 +62,8 @@ pub(super) fn run(args: &Args, experiment: &Experiment, stop: &StopFlag) -> anyh
     let mut notes = planner.notes.clone();
     notes.extend(general_notes(&planner, &plan)?);
     notes.push("changes: replaced words in the dev set, the same for every seed.".to_string());
-    let rows = Rows { headings: HEADINGS.to_vec(), rows };
-    let results = Results { verdict: verdict(&rows.rows), ..results(&planner, timing, rows, notes) };
+    let rows = Rows { headings: headings(), rows };
+    let results = Results { verdict: verdict(&rows.rows), rows, notes, ..results };
     Ok(Some(Report { results, body: html! {} }))
 }
 

@@ -12,35 +12,39 @@ use maud::html;
 use super::args::Args;
 use super::definition::{Experiment, SettingPair};
 use super::plan::{PlannedRun, Planner, folders_of};
-use super::table::{Cell, Heading, Report, Results, Rows, count, number, text};
-use super::train::{Timing, check_output, train};
-use crate::output::table::p_value;
+use super::table::{Cell, Heading, Report, Results, Rows};
+use super::train::{check_output, train};
+use crate::output::table::{Column, p_value};
 
-/// The columns of the table.
-const HEADINGS: [Heading; 11] = [
-    text("checkpoint", "checkpoint"),
-    text("task", "task"),
-    text("setting", "setting"),
-    text("metric", "metric on dev").priority(4),
-    count("seeds", "seeds"),
-    number("mean", "mean"),
-    number("sd", "SD").priority(2),
-    number("low", "95 % low").priority(1),
-    number("high", "95 % high").priority(1),
-    number("best_constant", "best constant").priority(1),
-    number("trained_share", "trained parameters (%)").priority(5),
-];
+/// Returns the columns of the table.
+fn headings() -> Vec<Heading> {
+    vec![
+        ("checkpoint", Column::text("checkpoint")),
+        ("task", Column::text("task")),
+        ("setting", Column::text("setting")),
+        ("metric", Column::text("metric on dev").with_priority(4)),
+        ("seeds", Column::count("seeds").with_priority(3)),
+        ("mean", Column::number("mean")),
+        ("sd", Column::number("SD").with_priority(2)),
+        ("low", Column::number("95 % low").with_priority(1)),
+        ("high", Column::number("95 % high").with_priority(1)),
+        ("best_constant", Column::number("best constant").with_priority(1)),
+        ("trained_share", Column::number("trained parameters (%)").with_priority(5)),
+    ]
+}
 
-/// The columns of the paired comparisons.
-const DIFFERENCES: [Heading; 7] = [
-    text("checkpoint", "checkpoint"),
-    text("task", "task"),
-    text("comparison", "comparison"),
-    number("difference", "difference"),
-    number("low", "95 % low").priority(1),
-    number("high", "95 % high").priority(1),
-    number("p", "p").priority(2),
-];
+/// Returns the columns of the paired comparisons.
+fn differences() -> Vec<Heading> {
+    vec![
+        ("checkpoint", Column::text("checkpoint")),
+        ("task", Column::text("task")),
+        ("comparison", Column::text("comparison")),
+        ("difference", Column::number("difference")),
+        ("low", Column::number("95 % low").with_priority(1)),
+        ("high", Column::number("95 % high").with_priority(1)),
+        ("p", Column::number("p").with_priority(2)),
+    ]
+}
 
 /// Trains with every setting and returns the scores.
 ///
@@ -50,7 +54,7 @@ pub(super) fn run(args: &Args, experiment: &Experiment, stop: &StopFlag) -> anyh
     check_output(args)?;
     let mut planner = Planner::new(args, experiment)?;
     let plan = planner.plan(false)?;
-    let Some(timing) = train(args, &plan, stop)? else { return Ok(None) };
+    let Some(results) = train(args, experiment, &plan, stop)? else { return Ok(None) };
     let (rows, mut warnings) = rows(&planner, &plan)?;
     let mut notes = planner.notes.clone();
     notes.extend(general_notes(&planner, &plan)?);
@@ -62,36 +66,17 @@ pub(super) fn run(args: &Args, experiment: &Experiment, stop: &StopFlag) -> anyh
             .map(|one| format!("published, {}, {}: {}", one.task, one.setting, one.figures)),
     );
     warnings.dedup();
-    let rows = Rows { headings: HEADINGS.to_vec(), rows };
+    let rows = Rows { headings: headings(), rows };
     let compared = comparisons(&planner, &plan)?;
     let results = Results {
         verdict: verdict(&compared, &rows),
-        differences: Rows {
-            headings: DIFFERENCES.to_vec(),
-            rows: compared.iter().map(Compared::row).collect(),
-        },
+        differences: Rows { headings: differences(), rows: compared.iter().map(Compared::row).collect() },
+        rows,
+        notes,
         warnings,
-        ..results(&planner, timing, rows, notes)
+        ..results
     };
     Ok(Some(Report { results, body: html! {} }))
-}
-
-/// Returns the results of the experiment with the rows, notes and times.
-pub(super) fn results(planner: &Planner<'_>, timing: Timing, rows: Rows, notes: Vec<String>) -> Results {
-    let experiment = planner.experiment;
-    Results {
-        experiment: experiment.name,
-        title: experiment.title.clone(),
-        about: experiment.about.clone(),
-        checkpoints: planner.models.iter().map(|model| model.given.display().to_string()).collect(),
-        estimated_seconds: timing.estimated_seconds,
-        seconds: timing.seconds,
-        verdict: String::new(),
-        rows,
-        differences: Rows::default(),
-        notes,
-        warnings: Vec::new(),
-    }
 }
 
 /// The rows of a table and the warnings about them.

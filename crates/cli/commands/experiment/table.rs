@@ -1,46 +1,14 @@
 //! The table of an experiment: numbers, each with its text in the table.
 
 use bert_tasks::Metric;
-use serde::ser::{SerializeMap, SerializeSeq};
 use serde::{Serialize, Serializer};
 
-use crate::output::table::{Column, ColumnKind, Table, Tabular};
+use super::args::Args;
+use super::definition::Experiment;
+use crate::output::table::{Column, Table, Tabular};
 
-/// A column: its key in JSON, its heading, its content, and its priority ([`Column::priority`]).
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Heading {
-    key: &'static str,
-    name: &'static str,
-    kind: ColumnKind,
-    priority: u8,
-}
-
-impl Heading {
-    /// Sets the priority.
-    pub(super) const fn priority(self, priority: u8) -> Self {
-        Self { priority, ..self }
-    }
-
-    /// Returns the column of the table.
-    fn column(&self) -> Column {
-        Column { name: self.name.to_string(), kind: self.kind, priority: self.priority }
-    }
-}
-
-/// Returns a column of text.
-pub(super) const fn text(key: &'static str, name: &'static str) -> Heading {
-    Heading { key, name, kind: ColumnKind::Text, priority: 0 }
-}
-
-/// Returns a column of counts.
-pub(super) const fn count(key: &'static str, name: &'static str) -> Heading {
-    Heading { key, name, kind: ColumnKind::Count, priority: 3 }
-}
-
-/// Returns a column of measured numbers.
-pub(super) const fn number(key: &'static str, name: &'static str) -> Heading {
-    Heading { key, name, kind: ColumnKind::Number, priority: 0 }
-}
+/// A key in JSON and its column of the table.
+pub(super) type Heading = (&'static str, Column);
 
 /// A cell.
 #[derive(Clone, Debug, PartialEq)]
@@ -108,24 +76,18 @@ struct Row<'a>(&'a [Heading], &'a [Cell]);
 
 impl Serialize for Row<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(Some(self.0.len()))?;
-        for (heading, cell) in self.0.iter().zip(self.1) {
-            map.serialize_entry(heading.key, cell)?;
-        }
-        map.end()
+        serializer.collect_map(self.0.iter().zip(self.1).map(|((key, _), cell)| (key, cell)))
     }
 }
 
 impl Serialize for Rows {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut list = serializer.serialize_seq(Some(self.rows.len()))?;
-        self.rows.iter().try_for_each(|row| list.serialize_element(&Row(&self.headings, row)))?;
-        list.end()
+        serializer.collect_seq(self.rows.iter().map(|row| Row(&self.headings, row)))
     }
 }
 
 /// The result of an experiment: `experiment.json`.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub(super) struct Results {
     /// Name of the experiment.
     pub(super) experiment: &'static str,
@@ -157,12 +119,25 @@ pub(super) struct Report {
     pub(super) body: maud::Markup,
 }
 
+impl Results {
+    /// Returns the results of an experiment without rows.
+    pub(super) fn new(args: &Args, experiment: &Experiment) -> Self {
+        Self {
+            experiment: experiment.name,
+            title: experiment.title.clone(),
+            about: experiment.about.clone(),
+            checkpoints: args.checkpoint.iter().map(|path| path.display().to_string()).collect(),
+            ..Self::default()
+        }
+    }
+}
+
 impl Rows {
     /// Returns the table without notes.
     fn table(&self) -> Table {
         let row = |cells: &Vec<Cell>| cells.iter().map(|cell| cell.shown().to_string()).collect();
         Table {
-            columns: self.headings.iter().map(Heading::column).collect(),
+            columns: self.headings.iter().map(|(_, column)| column.clone()).collect(),
             rows: self.rows.iter().map(row).collect(),
             ..Table::default()
         }
@@ -188,7 +163,11 @@ mod tests {
     use super::*;
 
     fn results() -> Results {
-        let headings = vec![text("task", "task"), number("mean", "mean"), number("sd", "SD")];
+        let headings = vec![
+            ("task", Column::text("task")),
+            ("mean", Column::number("mean")),
+            ("sd", Column::number("SD")),
+        ];
         let row = |sd| {
             let score = |value| Cell::score(Metric::Accuracy, value);
             vec![Cell::from("rte"), score(Some(0.5625)), score(sd)]
@@ -197,14 +176,11 @@ mod tests {
             experiment: "small-models",
             title: "A title".into(),
             verdict: "It works.".into(),
-            about: String::new(),
-            checkpoints: Vec::new(),
-            estimated_seconds: None,
             seconds: 1.0,
             rows: Rows { headings, rows: vec![row(Some(0.01)), row(None)] },
-            differences: Rows::default(),
             notes: vec!["a note".into()],
             warnings: vec!["careful".into()],
+            ..Results::default()
         }
     }
 

@@ -9,21 +9,14 @@ use bert_storage::{Disk, LOCK, OutputLock, StagedFolder, reject_url, write_json_
 use bert_training::mismatch;
 
 use super::args::Args;
+use super::definition::Experiment;
 use super::estimate::Estimator;
 use super::plan::{PlannedRun, Work};
+use super::table::Results;
 use crate::commands::training::finetune::{View, tune};
 use crate::output::files::check_new_folder;
-use crate::output::progress::{duration, print_note, print_stderr};
+use crate::output::progress::{duration, print_note_unless, print_stderr};
 use crate::output::stdout::print_result;
-
-/// The time of an experiment.
-#[derive(Clone, Copy, Debug, Default, serde::Serialize)]
-pub(super) struct Timing {
-    /// Estimated seconds; `None` if all trainings were finished.
-    pub(super) estimated_seconds: Option<f64>,
-    /// Measured seconds of the trainings.
-    pub(super) seconds: f64,
-}
 
 /// The plan and its estimate as JSON.
 #[derive(serde::Serialize)]
@@ -69,17 +62,23 @@ impl Started {
     }
 }
 
-/// Estimates the time of a plan, prints it, and runs the plan. Returns `None` after a dry run.
+/// Estimates the time of a plan, prints it, and runs the plan. Returns results with the times and without rows, or `None`
+/// after a dry run.
 ///
 /// # Errors
 /// Fails when the output folder has other files, and as [`bert_finetuning::finetune`] does.
-pub(super) fn train(args: &Args, plan: &[PlannedRun], stop: &StopFlag) -> anyhow::Result<Option<Timing>> {
+pub(super) fn train(
+    args: &Args,
+    experiment: &Experiment,
+    plan: &[PlannedRun],
+    stop: &StopFlag,
+) -> anyhow::Result<Option<Results>> {
     let quiet = args.run.print.quiet;
     let left: Vec<&PlannedRun> = plan.iter().filter(|run| !run.is_finished()).collect();
-    let mut timing = Timing::default();
+    let mut results = Results::new(args, experiment);
     if !left.is_empty() {
         let seconds = Estimator::new(stop)?.seconds(plan)?;
-        timing.estimated_seconds = Some(seconds);
+        results.estimated_seconds = Some(seconds);
         if args.dry_run {
             let folders = left.iter().map(|run| run.output().display().to_string()).collect();
             let result = DryRun { estimated_seconds: seconds, folders };
@@ -89,13 +88,10 @@ pub(super) fn train(args: &Args, plan: &[PlannedRun], stop: &StopFlag) -> anyhow
             })?;
             return Ok(None);
         }
-        if !quiet {
-            let time = duration(seconds);
-            print_note(format!(
-                "estimated time: {time} for {} trainings, measured with short runs",
-                left.len()
-            ));
-        }
+        let time = duration(seconds);
+        let count = left.len();
+        let note = format!("estimated time: {time} for {count} trainings, measured with short runs");
+        print_note_unless(quiet, note);
     }
     let _lock = args.output.as_deref().map(locked).transpose()?;
     if let Some(output) = &args.output {
@@ -112,8 +108,8 @@ pub(super) fn train(args: &Args, plan: &[PlannedRun], stop: &StopFlag) -> anyhow
         }
         run_one(args, run, stop)?;
     }
-    timing.seconds = started.elapsed().as_secs_f64();
-    Ok(Some(timing))
+    results.seconds = started.elapsed().as_secs_f64();
+    Ok(Some(results))
 }
 
 /// Locks the output folder, and removes the temporary files that a killed experiment left.

@@ -14,7 +14,7 @@ use serde::Serialize;
 
 use crate::commands::hub::pinned_start;
 use crate::commands::training::finetune::tune;
-use crate::commands::training::finetune_flags::FinetuneFlags;
+use crate::commands::training::finetune_flags::{for_task, parse_flags};
 use crate::commands::{model_folder, selected_device};
 use crate::options::run_args::RunArgs;
 use crate::output::files::check_new_folder;
@@ -101,8 +101,8 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         let reason = "needs mnli in --tasks".to_string();
         return Err(Error::option("from_mnli", reason).into());
     }
-    let mut flags = FinetuneFlags::parse(&[("--seeds", &args.seeds)], &args.flags)?;
-    flags.config.compute.device = selected_device(flags.config.compute.device)?;
+    let mut flags = parse_flags(&[("--seeds", &args.seeds)], &[], &args.flags)?;
+    flags.compute.device = selected_device(flags.compute.device)?;
     let folder = model_folder(&start)?;
     let model = bert_inference::ModelFiles::open(&folder)?.config;
     // Validate every configuration before the first of many hours is spent.
@@ -161,11 +161,11 @@ impl Tabular for Results {
 }
 
 /// Returns the fine-tuning configuration of a task.
-fn config(args: &Args, flags: &FinetuneFlags, task: &Task, start: &Path) -> anyhow::Result<FinetuneConfig> {
+fn config(args: &Args, flags: &FinetuneConfig, task: &Task, start: &Path) -> anyhow::Result<FinetuneConfig> {
     let mnli = args.output.join(Task::Mnli.spec().name);
     let from_mnli = args.from_mnli && FROM_MNLI.contains(task);
     let checkpoint = if from_mnli { &mnli } else { start };
-    let config = flags.for_task(task.clone(), &args.data, checkpoint, &args.output);
+    let config = for_task(flags, task.clone(), &args.data, checkpoint, &args.output);
     bert_finetuning::check(&config)?;
     Ok(config)
 }

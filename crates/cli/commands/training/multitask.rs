@@ -10,7 +10,7 @@ use clap::Args as ClapArgs;
 
 use crate::commands::hub::pinned_start;
 use crate::commands::training::finetune::View;
-use crate::commands::training::finetune_flags::FinetuneFlags;
+use crate::commands::training::finetune_flags::{for_task, parse_flags};
 use crate::options::run_args::RunArgs;
 use crate::output::table::{FormatArgs, print_table};
 use crate::process::signals::stop_on_signals;
@@ -75,10 +75,11 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     args.threads.start_pool();
     let checkpoint = pinned_start(&args.checkpoint, &args.output, args.run.print.quiet)?;
     let stop = stop_on_signals()?;
-    let flags =
-        FinetuneFlags::parse(&[("--seeds", &args.seed.to_string()), ("--select", "last")], &args.flags)?;
-    let for_task = |task: &Task| flags.for_task(task.clone(), &args.data, &checkpoint, &args.output);
-    let tasks = args.tasks.iter().map(for_task).collect();
+    let own = [("--seeds", &*args.seed.to_string()), ("--select", "last")];
+    let flags = parse_flags(&own, &[], &args.flags)?;
+    let tasks = args.tasks.iter();
+    let tasks = tasks.map(|task| for_task(&flags, task.clone(), &args.data, &checkpoint, &args.output));
+    let tasks = tasks.collect();
     let needs = "needs `.sampling temperature`";
     check(args.temperature.is_none() || args.sampling == Sampling::Temperature, "temperature", needs)?;
     let temperature = args.temperature.unwrap_or(2.0);
