@@ -4,11 +4,13 @@
 //! `config`. A file with sections has them in `[data]`, `[pretrain]` and `[finetune]`, which the other programs ignore.
 //! Any other file has the options of one program at the top.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use bert_data::Error;
 use bert_storage::read_limited;
-use serde::de::{DeserializeSeed, Error as _, IgnoredAny, MapAccess, Visitor};
+use serde::de::Error as _;
+use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use toml::de::{DeTable, DeValue};
 
@@ -141,40 +143,14 @@ fn line_in_toml(text: &str, path: &[&str]) -> Option<usize> {
     Some(line_at(text, key.span().start))
 }
 
-/// Returns the line of a key in JSON, given with the keys of the objects around it.
+/// Returns the line of the value of a key in JSON, given with the keys of the objects around it.
 fn line_in_json(text: &str, path: &[&str]) -> Option<usize> {
-    let found = KeyAt(path).deserialize(&mut serde_json::Deserializer::from_str(text));
-    found.err().map(|error| error.line())
-}
-
-/// A value that fails to deserialize at a key, so that the error has its position.
-struct KeyAt<'a>(&'a [&'a str]);
-
-impl<'de> DeserializeSeed<'de> for KeyAt<'_> {
-    type Value = ();
-
-    fn deserialize<D: serde::Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
-        deserializer.deserialize_map(self)
+    let mut inside = text;
+    for name in path {
+        let object: HashMap<String, &RawValue> = serde_json::from_str(inside).ok()?;
+        inside = object.get(*name)?.get();
     }
-}
-
-impl<'de> Visitor<'de> for KeyAt<'_> {
-    type Value = ();
-
-    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("an object")
-    }
-
-    fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<(), M::Error> {
-        while let Some(key) = map.next_key::<String>()? {
-            match self.0 {
-                [name] if *name == key => return Err(M::Error::custom("found")),
-                [name, inner @ ..] if *name == key => return map.next_value_seed(KeyAt(inner)),
-                _ => drop(map.next_value::<IgnoredAny>()?),
-            }
-        }
-        Ok(())
-    }
+    Some(line_at(text, inside.as_ptr() as usize - text.as_ptr() as usize))
 }
 
 #[cfg(test)]
