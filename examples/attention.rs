@@ -17,8 +17,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let options = AttentionOptions::default().with_model(ModelOptions::default().with_max_length(48));
     let attention = Attention::from_model(&folder, (first.as_str(), second.as_str()), &options)?;
     let tokens = &attention.tokens;
-    for layer in 0..attention.layers() {
-        for head in 0..attention.heads(layer).len() {
+    for layer in 0..attention.layers.len() {
+        for head in 0..attention.layers[layer].len() {
             let strongest = |query: usize| {
                 let weight = |key: &usize| attention.weight(layer, head, query, *key);
                 (0..tokens.len()).max_by(|a, b| weight(a).total_cmp(&weight(b))).unwrap_or(query)

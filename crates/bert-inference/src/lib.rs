@@ -101,7 +101,7 @@ pub use crate::error::{Class, Error};
 pub use crate::features::embeddings::{Embeddings, ProjectedPoint, Projection};
 pub use crate::features::hidden_states::{Extractor, LineFeatures, PooledVectors, write_json_lines};
 pub use crate::features::neighbours::{Neighbour, NeighbourSearch, Neighbours};
-pub use crate::fill_mask::{FilledMask, MaskFiller};
+pub use crate::fill_mask::{FilledMask, FilledWord, MaskFiller};
 pub use crate::likelihood::{Likelihood, PairAccuracy, ScoredPair};
 #[doc(hidden)]
 pub use crate::model_dir::checkpoint::RetentionPolicy;
@@ -146,4 +146,4 @@ pub use crate::model_dir::{
     model_folder::present_folder, seed_models::seed_folder,
 };
 #[doc(hidden)]
-pub use crate::pretrained_heads::{Heads, Pretrained, RequiredHeads, load_pretraining};
+pub use crate::pretrained_heads::{RequiredHeads, load_pretraining};

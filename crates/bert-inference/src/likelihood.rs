@@ -14,7 +14,7 @@ use serde_json::Value;
 use crate::compute::host_tensors::{int_vector, read};
 use crate::encoding::examples::{PaddedBatch, by_length};
 use crate::fill_mask::MaskFiller;
-use crate::model_dir::loaded_model::line_of;
+use crate::model_dir::loaded_model::{OpenedModel, line_of};
 use crate::probe::word_edits::word_ranges;
 
 /// Masked copies of sentences in one forward pass.
@@ -136,8 +136,9 @@ impl MaskFiller {
         sentences: &[&str],
         truncation: &mut Truncation,
     ) -> Result<Vec<Likelihood>, Error> {
+        let OpenedModel { text: tokenizer, length, .. } = &self.opened;
         let encode = |text: &&str| {
-            let encoded = self.text().encode(*text, self.max_length());
+            let encoded = tokenizer.encode(*text, length.tokens);
             truncation.add(self.untruncated_length(*text), encoded.input_ids.len());
             encoded
         };
@@ -192,7 +193,7 @@ impl MaskFiller {
 
     /// Returns a masked copy of a sentence for each of its tokens.
     fn masked_copies(&self, sentence: usize, encoded: &EncodedPair) -> Vec<MaskedCopy> {
-        let vocabulary = &self.text().vocabulary;
+        let vocabulary = &self.opened.text.vocabulary;
         let copy = |(position, end): (usize, usize)| {
             let mut masked = encoded.clone();
             masked.input_ids[position..end].fill(vocabulary.mask_id());
@@ -205,15 +206,16 @@ impl MaskFiller {
     /// Returns the log probability of the token of each copy.
     fn log_probabilities(&self, copies: &[&MaskedCopy]) -> Result<Vec<f32>, Error> {
         let rows: Vec<&EncodedPair> = copies.iter().map(|copy| &copy.encoded).collect();
-        let pad_id = self.text().vocabulary.pad_id() as i32;
-        let padded = PaddedBatch::new(&rows, pad_id, self.max_length());
+        let OpenedModel { model, text, device, length, .. } = &self.opened;
+        let pad_id = text.vocabulary.pad_id() as i32;
+        let padded = PaddedBatch::new(&rows, pad_id, length.tokens);
         let place = |(row, copy): (usize, &&MaskedCopy)| (row * padded.seq_length + copy.position) as i32;
         let positions: Vec<i32> = copies.iter().enumerate().map(place).collect();
         let input = PretrainingInput {
-            bert: padded.input(self.device()),
-            masked_lm_positions: int_vector(&positions, self.device()),
+            bert: padded.input(device),
+            masked_lm_positions: int_vector(&positions, device),
         };
-        let logits = self.model().forward(input, Mode::Eval).prediction_logits;
+        let logits = model.forward(input, Mode::Eval).prediction_logits;
         let [_, vocab] = logits.dims();
         let rows = read(activation::log_softmax(logits, 1))?;
         Ok(copies.iter().zip(rows.chunks(vocab)).map(|(copy, row)| row[copy.id as usize]).collect())

@@ -1,7 +1,7 @@
 //! Sentences of the held-out text in which a run's last weights fill a hidden word.
 
 use bert_data::{DataSet, StoredRows};
-use bert_inference::{MaskFiller, ModelOptions, resolve_model_folder};
+use bert_inference::{FilledWord, MaskFiller, ModelOptions, resolve_model_folder};
 use maud::{Markup, html};
 
 use crate::run_record::RunRecord;
@@ -45,8 +45,9 @@ fn open(run: &RunRecord) -> Option<MaskFiller> {
 fn filled(Hidden { before, word, after, .. }: &Hidden, filler: &MaskFiller) -> Markup {
     let masks = filler.fill(format!("{before} [MASK] {after}").as_str(), WORDS).unwrap_or_default();
     let words = masks.first().map_or(&[][..], |mask| &mask.words[..]);
-    let Some((best, _)) = words.first() else { return Markup::default() };
-    let list: Vec<String> = words.iter().map(|(word, p)| format!("{word} {p:.2}")).collect();
+    let Some(FilledWord { word: best, .. }) = words.first() else { return Markup::default() };
+    let list: Vec<String> =
+        words.iter().map(|filled| format!("{} {:.2}", filled.word, filled.probability)).collect();
     html! {
         li {
             (before) " " span class=(if best == word { "k" } else { "m" }) { (best) } " " (after)

@@ -344,11 +344,9 @@ pub(crate) fn remarks(sets: &Sets<'_, LabelledExamples>) -> Vec<String> {
 /// Returns the messages about texts that are cut, and about texts with special tokens, in each set.
 fn truncated_texts(sets: &Sets<'_, LabelledExamples>) -> Vec<String> {
     let split = sets.setup.checkpoint.tokenizer.settings.split_special_tokens;
-    let messages = sets.with_names().flat_map(|(name, set)| {
-        let truncation = set.features.truncation();
-        let cut = truncation.message(&name, sets.setup.max_seq_length);
-        cut.into_iter().chain(truncation.special_message(&name, split))
-    });
+    let messages = sets
+        .with_names()
+        .flat_map(|(name, set)| set.features.truncation().messages(&name, sets.setup.max_seq_length, split));
     messages.collect()
 }
 

@@ -5,17 +5,15 @@ mod words;
 use std::path::Path;
 
 use bert_model::BertConfig;
-use bert_tasks::{EncodedPair, InputText};
-use bert_tokenization::Vocabulary;
-use serde::ser::{Serialize, SerializeStruct, Serializer};
+use bert_tasks::InputText;
+use serde::Serialize;
+use serde::ser::{SerializeStruct, Serializer};
 
 use crate::compute::host_tensors::read;
 use crate::encoding::examples::PaddedBatch;
 use crate::encoding::model_tokenizer::check_segments;
 use crate::error::Error;
-use crate::model_dir::description::DefaultLength;
-use crate::model_dir::loaded_model::{LoadedModel, load_encoder, no_layer};
-use crate::model_dir::model_folder::ModelFiles;
+use crate::model_dir::loaded_model::{OpenedModel, load_encoder, no_layer};
 use crate::model_dir::model_options::ModelOptions;
 
 /// The options of the model, and the layers and heads to keep.
@@ -51,18 +49,20 @@ pub struct Attention {
     pub layer_numbers: Vec<usize>,
     /// The numbers that the heads in `layers` have in the model, counted from 0.
     pub head_numbers: Vec<usize>,
-    /// For each layer and each head, the weights of all pairs of tokens.
+    /// For each layer and each head, the weights of all pairs of tokens: row by row, the weight of every key token for a
+    /// query token.
     pub layers: Vec<Vec<Vec<f32>>>,
     /// For each layer and each head, the query and the key of every token.
     pub vectors: Vec<Vec<QueriesAndKeys>>,
 }
 
 /// The attention of one model, with its name in pages and files.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize)]
 pub struct NamedAttention<'a> {
     /// The name of the model.
     pub name: &'a str,
     /// The attention of the model.
+    #[serde(flatten)]
     pub attention: &'a Attention,
 }
 
@@ -82,7 +82,7 @@ impl Attention {
     /// [`crate::model_dir::model_folder::resolve_tuned_folder`]) for a text or pair.
     ///
     /// # Errors
-    /// Fails when the model lacks a layer or a head, when an encoder is given for a model that has one, when the text
+    /// Fails when the model lacks a layer or a head, when it has fewer positions than the options ask for, when an encoder is given for a model that has one, when the text
     /// is a pair and the model has one segment, when the folder cannot be read, or when its vocabulary does not fit its
     /// model.
     pub fn from_model<'a>(
@@ -92,13 +92,11 @@ impl Attention {
     ) -> Result<Self, Error> {
         let text = text.into();
         let device = options.model.device.open()?;
-        let LoadedModel { model, files } = load_encoder(folder, options.model, &device)?;
-        let ModelFiles { config, tokenizer, description } = files;
+        let loaded = load_encoder(folder, options.model, &device)?;
+        let opened = OpenedModel::new(loaded, device, options.model.max_length, usize::MAX)?;
+        let OpenedModel { model, config, text: tokenizer, device, length, .. } = opened;
         let layer_numbers = chosen_layers(&options.layers, config.num_hidden_layers)?;
         let head_numbers = chosen_heads(&options.heads, config.num_attention_heads)?;
-        let asked = options.model.max_length.map(|length| length.min(config.max_position_embeddings));
-        let default = DefaultLength::Trained(usize::MAX);
-        let length = description.encoding_length(asked, default, &config)?;
         let encoded = tokenizer.encode(text, length.tokens);
         check_segments(&config, encoded.is_pair())?;
         let states = model.forward_with_states(PaddedBatch::single(&encoded).input(&device));
@@ -117,34 +115,19 @@ impl Attention {
             Ok(head_numbers.iter().map(for_head).collect())
         });
         let vectors = vectors.collect::<Result<_, Error>>()?;
-        let untruncated_length = tokenizer.encode(text, usize::MAX).input_ids.len();
-        let remark = length.remark;
-        let about = About { remark, untruncated_length, layer_numbers, head_numbers, layers, vectors };
-        Ok(about.with_tokens(&encoded, &tokenizer.vocabulary))
-    }
-
-    /// Returns the number of layers.
-    pub fn layers(&self) -> usize {
-        self.layers.len()
-    }
-
-    /// Returns the weights of each head of a layer: row by row, the weight of every key token for a query token.
-    ///
-    /// # Shapes
-    /// Each head has `[tokens * tokens]` weights.
-    ///
-    /// # Panics
-    /// Panics if the model has no layer `layer`.
-    pub fn heads(&self, layer: usize) -> &[Vec<f32>] {
-        &self.layers[layer]
-    }
-
-    /// Returns the queries and keys of each head of a layer.
-    ///
-    /// # Panics
-    /// Panics if the model has no layer `layer`.
-    pub fn queries_and_keys(&self, layer: usize) -> &[QueriesAndKeys] {
-        &self.vectors[layer]
+        let vocabulary = &tokenizer.vocabulary;
+        Ok(Self {
+            tokens: encoded.input_ids.iter().map(|&id| vocabulary.token(id).to_string()).collect(),
+            segments: encoded.segment_ids.clone(),
+            words: words::word_numbers(&encoded, vocabulary),
+            remark: length.remark,
+            untruncated_length: tokenizer.encode(text, usize::MAX).input_ids.len(),
+            unknown: encoded.input_ids.iter().filter(|&&id| id == vocabulary.unk_id()).count(),
+            layer_numbers,
+            head_numbers,
+            layers,
+            vectors,
+        })
     }
 
     /// Returns the weight with which a query token attends to a key token. All numbers count from 0.
@@ -181,35 +164,6 @@ impl QueriesAndKeys {
             rows.flat_map(|row| &row[head * dimensions..(head + 1) * dimensions]).copied().collect()
         };
         Self { queries: part(queries), keys: part(keys) }
-    }
-}
-
-/// The parts of an [`Attention`] that do not come from its tokens.
-struct About {
-    remark: Option<String>,
-    untruncated_length: usize,
-    layer_numbers: Vec<usize>,
-    head_numbers: Vec<usize>,
-    layers: Vec<Vec<Vec<f32>>>,
-    vectors: Vec<Vec<QueriesAndKeys>>,
-}
-
-impl About {
-    fn with_tokens(self, encoded: &EncodedPair, vocabulary: &Vocabulary) -> Attention {
-        let Self { remark, untruncated_length, layer_numbers, head_numbers, layers, vectors } = self;
-        let unknown = encoded.input_ids.iter().filter(|&&id| id == vocabulary.unk_id()).count();
-        Attention {
-            tokens: encoded.input_ids.iter().map(|&id| vocabulary.token(id).to_string()).collect(),
-            segments: encoded.segment_ids.clone(),
-            words: words::word_numbers(encoded, vocabulary),
-            remark,
-            untruncated_length,
-            unknown,
-            layer_numbers,
-            head_numbers,
-            layers,
-            vectors,
-        }
     }
 }
 

@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::path::Path;
 
-use bert_tasks::TextSource;
+use bert_tasks::{TextSource, Truncation};
 use bert_tokenization::{is_ideograph, is_special_token};
 use serde::Serialize;
 
@@ -29,6 +29,8 @@ pub struct Embeddings {
     pub vectors: Vec<f32>,
     /// Length of a vector.
     pub dimensions: usize,
+    /// The counts of the texts that were cut.
+    pub truncation: Truncation,
 }
 
 /// A vector projected to the principal components, and the vectors nearest to it.
@@ -64,7 +66,7 @@ impl Embeddings {
         let mut vectors = read(model.embeddings.word_embeddings.weight.val())?;
         vectors.truncate(labels.len() * dimensions);
         let lines = (0..labels.len() as u64).collect();
-        Ok(Self { labels, lines, vectors, dimensions })
+        Ok(Self { labels, lines, vectors, dimensions, truncation: Truncation::default() })
     }
 
     /// Returns the first `count` labels that are words: labels of two or more letters that are not continuation pieces.
@@ -84,6 +86,7 @@ impl Embeddings {
             lines: chosen.iter().map(|(at, _)| *at as u64).collect(),
             vectors: chosen.iter().flat_map(|(at, _)| self.vector(*at)).copied().collect(),
             dimensions: self.dimensions,
+            truncation: self.truncation,
         }
     }
 
@@ -97,7 +100,7 @@ impl Embeddings {
     pub fn from_texts(extractor: &Extractor, texts: &dyn TextSource) -> Result<Self, Error> {
         assert!(extractor.pooling().is_some(), "a vector for each line");
         let mut embeddings = Self { dimensions: extractor.hidden_size(), ..Self::default() };
-        extractor.each_line(texts, |lines| {
+        let truncation = extractor.each_line(texts, |lines| {
             for line in lines.iter().filter(|line| line.tokens.len() > 2) {
                 embeddings.vectors.extend(&line.layers[0]);
                 embeddings.labels.push(line.text.clone());
@@ -105,7 +108,7 @@ impl Embeddings {
             }
             Ok::<(), Error>(())
         })?;
-        Ok(embeddings)
+        Ok(Self { truncation, ..embeddings })
     }
 
     /// Returns the vector of a label.
@@ -266,7 +269,7 @@ mod tests {
             vectors.extend(rotated.map(|x| x as f32 + 5.0));
             labels.push(format!("p{at}"));
         }
-        Embeddings { labels, lines: Vec::new(), vectors, dimensions: 4 }
+        Embeddings { labels, vectors, dimensions: 4, ..Embeddings::default() }
     }
 
     #[test]
@@ -294,7 +297,7 @@ mod tests {
     fn nearest_vectors_are_sorted_by_cosine() {
         let vectors = vec![1.0, 0.0, 0.9, 0.1, 0.0, 1.0];
         let labels = ["a", "b", "c"].map(String::from).to_vec();
-        let projection = Embeddings { labels, lines: Vec::new(), vectors, dimensions: 2 }.project(2);
+        let projection = Embeddings { labels, vectors, dimensions: 2, ..Embeddings::default() }.project(2);
         let neighbours: Vec<usize> = projection.points[0].neighbours.iter().map(|(at, _)| *at).collect();
         assert_eq!(neighbours, [1, 2]);
         assert!((projection.points[0].neighbours[0].1 - 0.9939).abs() < 1e-3);
@@ -304,7 +307,7 @@ mod tests {
     fn files_for_tensorboard_have_a_line_per_vector() {
         let labels = vec!["a\tb".to_string(), "c".to_string()];
         let embeddings =
-            Embeddings { labels, lines: Vec::new(), vectors: vec![1.0, 2.5, -1.0, 0.0], dimensions: 2 };
+            Embeddings { labels, vectors: vec![1.0, 2.5, -1.0, 0.0], dimensions: 2, ..Embeddings::default() };
         let mut vectors = Vec::new();
         let mut names = Vec::new();
         embeddings.write_vectors(&mut vectors).unwrap();

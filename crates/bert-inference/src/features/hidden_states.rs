@@ -7,19 +7,17 @@
 use std::io::Write;
 use std::path::Path;
 
-use bert_model::{BertConfig, BertModel};
+use bert_model::BertModel;
 use bert_tasks::{Example, InputText, TextSource, Truncation};
-use burn::tensor::Device;
 use serde::Serialize;
 
 use crate::compute::host_tensors::read;
 use crate::encoding::examples::Features;
 use crate::encoding::model_tokenizer::{ModelTokenizer, check_segments};
 use crate::error::{Error, results_not_written};
-use crate::model_dir::description::{DefaultLength, EncodingLength, ModelDescription, Pooling};
+use crate::model_dir::description::{EncodingLength, ModelDescription, Pooling};
 use crate::model_dir::json_file::write_line;
-use crate::model_dir::loaded_model::{LoadedModel, line_of, load_encoder, no_layer};
-use crate::model_dir::model_folder::ModelFiles;
+use crate::model_dir::loaded_model::{OpenedModel, line_of, load_encoder, no_layer};
 use crate::model_dir::model_options::ModelOptions;
 
 /// Number of lines in memory at a time; every token has a vector per layer.
@@ -46,14 +44,9 @@ pub struct LineFeatures {
 
 /// A model that returns its hidden states.
 pub struct Extractor {
-    model: BertModel,
-    text: ModelTokenizer,
+    opened: OpenedModel<BertModel>,
     layers: Vec<i32>,
-    config: BertConfig,
-    length: EncodingLength,
-    description: ModelDescription,
     pooling: Option<PooledVectors>,
-    device: Device,
 }
 
 /// The method that computes one vector for a text.
@@ -79,12 +72,14 @@ impl Extractor {
 
     /// Returns the maximum length of a text.
     pub fn length(&self) -> &EncodingLength {
-        &self.length
+        &self.opened.length
     }
 
-    /// Returns whether special tokens in a text are read as plain text.
-    pub fn splits_special_tokens(&self) -> bool {
-        self.text.settings.split_special_tokens
+    /// Returns the messages about the texts of an input that are cut or contain special tokens, with the counts of
+    /// [`Self::each_line`].
+    pub fn messages(&self, truncation: &Truncation) -> Vec<String> {
+        let OpenedModel { text, length, .. } = &self.opened;
+        truncation.messages("the input", length.tokens, text.settings.split_special_tokens)
     }
 
     /// Opens a model folder (see [`crate::model_dir::model_folder::resolve_model_folder`]) to extract its last layer.
@@ -96,11 +91,9 @@ impl Extractor {
     /// fewer positions than `options` asks for.
     pub fn open(folder: &Path, options: ModelOptions<'_>) -> Result<Self, Error> {
         let device = options.device.open()?;
-        let LoadedModel { model, files } = load_encoder(folder, options, &device)?;
-        let ModelFiles { config, tokenizer: text, description } = files;
-        let default = DefaultLength::Trained(DEFAULT_LENGTH);
-        let length = description.encoding_length(options.max_length, default, &config)?;
-        Ok(Self { model, text, layers: vec![-1], config, length, description, pooling: None, device })
+        let loaded = load_encoder(folder, options, &device)?;
+        let opened = OpenedModel::new(loaded, device, options.max_length, DEFAULT_LENGTH)?;
+        Ok(Self { opened, layers: vec![-1], pooling: None })
     }
 
     /// Extracts these layers. Numbers count from 0; negative numbers count from the last layer. An empty list means the
@@ -109,7 +102,7 @@ impl Extractor {
     /// # Errors
     /// Fails when the model lacks a layer.
     pub fn with_layers(self, layers: &[i32]) -> Result<Self, Error> {
-        let count = self.config.num_hidden_layers as i32;
+        let count = self.opened.config.num_hidden_layers as i32;
         let last: Vec<i32> = (1..=count.min(DEFAULT_LAYERS)).map(|layer| -layer).collect();
         let layers = if layers.is_empty() { last } else { layers.to_vec() };
         if let Some(layer) = layers.iter().find(|layer| !(-count..count).contains(*layer)) {
@@ -121,7 +114,7 @@ impl Extractor {
     /// Extracts all layers, the first one first.
     #[must_use]
     pub fn with_all_layers(self) -> Self {
-        Self { layers: (0..self.config.num_hidden_layers as i32).collect(), ..self }
+        Self { layers: (0..self.opened.config.num_hidden_layers as i32).collect(), ..self }
     }
 
     /// Returns one vector per text and layer instead of one per token: [`LineFeatures::layers`] then has vectors of
@@ -136,8 +129,8 @@ impl Extractor {
     /// # Errors
     /// Fails when the folder names no pooling method, or has modules or a prompt that cannot be computed.
     pub fn with_own_pooling(self) -> Result<Self, Error> {
-        let pooling = self.description.pooling_of_texts()?;
-        let normalize = self.description.normalize;
+        let pooling = self.opened.description.pooling_of_texts()?;
+        let normalize = self.opened.description.normalize;
         Ok(Self { pooling: Some(PooledVectors { pooling, normalize }), ..self })
     }
 
@@ -147,13 +140,14 @@ impl Extractor {
     /// # Errors
     /// Fails when the folder has modules or a prompt that cannot be computed.
     pub fn with_sentence_pooling(self) -> Result<Self, Error> {
-        let is_stated = self.description.pooling.is_some() || !self.description.other_modules.is_empty();
+        let ModelDescription { pooling, other_modules, .. } = &self.opened.description;
+        let is_stated = pooling.is_some() || !other_modules.is_empty();
         if is_stated { self.with_own_pooling() } else { Ok(self.with_pooling(Pooling::Mean)) }
     }
 
     /// Returns the width of a hidden state.
     pub fn hidden_size(&self) -> usize {
-        self.config.hidden_size
+        self.opened.config.hidden_size
     }
 
     /// Passes the features of every text of a source to `each`, in order and in windows. Returns the counts of the
@@ -195,9 +189,10 @@ impl Extractor {
         examples: &[Example],
         truncation: &mut Truncation,
     ) -> Result<Vec<LineFeatures>, Error> {
-        check_segments(&self.config, examples.iter().any(|example| example.text_b.is_some()))?;
-        let ModelTokenizer { tokenizer, vocabulary, .. } = &self.text;
-        let features = Features::new(examples, tokenizer, vocabulary, self.length.tokens);
+        let OpenedModel { model, config, text, length, device, .. } = &self.opened;
+        check_segments(config, examples.iter().any(|example| example.text_b.is_some()))?;
+        let ModelTokenizer { tokenizer, vocabulary, .. } = text;
+        let features = Features::new(examples, tokenizer, vocabulary, length.tokens);
         *truncation += features.truncation();
         let token = |&id: &u32| vocabulary.token(id).to_string();
         let mut lines: Vec<LineFeatures> = (0..examples.len())
@@ -210,7 +205,7 @@ impl Extractor {
             .collect();
         for batch in features.by_length(BATCH) {
             let batch = features.batch(batch);
-            let states = self.model.hidden_states(batch.input(&self.device));
+            let states = model.hidden_states(batch.input(device));
             for &layer in &self.layers {
                 // State 0 is the output of the embeddings.
                 let at = if layer < 0 { states.len() as i32 + layer } else { layer + 1 };

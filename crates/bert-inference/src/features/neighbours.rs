@@ -81,6 +81,14 @@ impl NeighbourSearch {
         Ok(Self { candidates, queries: Queries::Texts(extractor) })
     }
 
+    /// Returns the messages about the texts among which neighbours are searched, as [`Extractor::messages`] does.
+    pub fn messages(&self) -> Vec<String> {
+        match &self.queries {
+            Queries::Words { .. } => Vec::new(),
+            Queries::Texts(extractor) => extractor.messages(&self.candidates.truncation),
+        }
+    }
+
     /// Returns the `count` candidates nearest to a query. A word is not its own neighbour.
     ///
     /// # Errors

@@ -113,8 +113,8 @@ pub fn architecture(folder: &Path) -> Result<Option<String>, Error> {
     Ok(read_json(&path)?["architectures"][0].as_str().map(String::from))
 }
 
-/// A full fine-tuned model with its tokenizer and settings.
-pub(crate) struct FinetunedModel<M> {
+/// A model that is ready for texts.
+pub(crate) struct OpenedModel<M> {
     pub(crate) model: M,
     pub(crate) config: BertConfig,
     pub(crate) text: ModelTokenizer,
@@ -125,9 +125,27 @@ pub(crate) struct FinetunedModel<M> {
     pub(crate) length: EncodingLength,
 }
 
-impl<M: Architecture> FinetunedModel<M> {
-    /// Opens a folder; `policy` lists the tensors that it may lack. [`ModelDescription::encoding_length`]
-    /// decides the length.
+impl<M> OpenedModel<M> {
+    /// Prepares a loaded model for texts. [`ModelDescription::encoding_length`] decides the length: `asked`, or else
+    /// the trained one, which is `default` if it is unknown.
+    ///
+    /// # Errors
+    /// Fails when the model has fewer positions than `asked`.
+    pub(crate) fn new(
+        loaded: LoadedModel<M>,
+        device: Device,
+        asked: Option<usize>,
+        default: usize,
+    ) -> Result<Self, Error> {
+        let LoadedModel { model, files } = loaded;
+        let ModelFiles { config, tokenizer: text, description } = files;
+        let length = description.encoding_length(asked, DefaultLength::Trained(default), &config)?;
+        Ok(Self { model, config, text, device, description, length })
+    }
+}
+
+impl<M: Architecture> OpenedModel<M> {
+    /// Opens the folder of a full fine-tuned model; `policy` lists the tensors that it may lack.
     ///
     /// # Errors
     /// Fails when the folder cannot be read, or the model has fewer positions than `options` asks for.
@@ -138,12 +156,9 @@ impl<M: Architecture> FinetunedModel<M> {
         policy: LoadPolicy,
     ) -> Result<Self, Error> {
         let device = options.device.open()?;
-        let LoadedModel { model, files } =
-            LoadedModel::open(folder, policy, |description| options.compute(description), &device)?;
-        let ModelFiles { config, tokenizer: text, description } = files;
-        let default = DefaultLength::Trained(default);
-        let length = description.encoding_length(options.max_length, default, &config)?;
-        Ok(Self { model, config, text, device, description, length })
+        let compute = |description: &ModelDescription| options.compute(description);
+        let loaded = LoadedModel::open(folder, policy, compute, &device)?;
+        Self::new(loaded, device, options.max_length, default)
     }
 }
 

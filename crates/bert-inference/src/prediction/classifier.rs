@@ -18,11 +18,11 @@ use serde::Serialize;
 
 use crate::compute::stop_flag::StopFlag;
 use crate::encoding::examples::{Features, decide, predict};
-use crate::encoding::model_tokenizer::{ModelTokenizer, check_segments};
+use crate::encoding::model_tokenizer::check_segments;
 use crate::error::no_head;
-use crate::model_dir::description::{DefaultLength, EncodingLength, ModelDescription};
+use crate::model_dir::description::ModelDescription;
 use crate::model_dir::loaded_model::{
-    LoadedModel, architecture, check_encoder, class_names, line_of, load_adapted, with_outputs,
+    LoadedModel, OpenedModel, architecture, check_encoder, class_names, line_of, load_adapted, with_outputs,
 };
 use crate::model_dir::model_folder::ModelFiles;
 use crate::model_dir::model_options::ModelOptions;
@@ -56,7 +56,7 @@ impl Answer {
 }
 
 /// The model of a classifier.
-enum Model {
+pub(crate) enum Model {
     /// A linear classifier on the pooled output.
     Linear(Box<BertForSequenceClassification>),
     /// A head on frozen features.
@@ -98,14 +98,9 @@ const SCORES: Kind = Kind::Regression { min: f32::NEG_INFINITY, max: f32::INFINI
 
 /// A text classifier.
 pub struct Classifier {
-    model: Model,
-    pub(crate) tokenizer: ModelTokenizer,
+    pub(crate) opened: OpenedModel<Model>,
     names: Vec<String>,
     kind: Kind,
-    pub(crate) length: EncodingLength,
-    pub(crate) description: ModelDescription,
-    config: BertConfig,
-    device: Device,
 }
 
 impl Classifier {
@@ -121,18 +116,16 @@ impl Classifier {
         let device = options.device.open()?;
         let encoder = options.encoder;
         let compute = |description: &ModelDescription| options.compute(description);
-        let LoadedModel { model, files } = if is_adapter_folder(folder) {
+        let loaded = if is_adapter_folder(folder) {
             let LoadedModel { model, files } = load_adapted(folder, encoder, compute, &device)?;
             LoadedModel { model: Model::Linear(Box::new(model)), files }
         } else {
             check_encoder(folder, encoder)?;
             load_full_model(folder, compute, &device)?
         };
-        let ModelFiles { config, tokenizer, description } = files;
-        let (names, kind) = outputs(&config)?;
-        let default = DefaultLength::Trained(usize::MAX);
-        let length = description.encoding_length(options.max_length, default, &config)?;
-        Ok(Self { model, tokenizer, names, kind, length, description, config, device })
+        let (names, kind) = outputs(&loaded.files.config)?;
+        let opened = OpenedModel::new(loaded, device, options.max_length, usize::MAX)?;
+        Ok(Self { opened, names, kind })
     }
 
     /// Rejects single texts if the model was trained on pairs, and pairs if it was trained on single texts or has one
@@ -143,11 +136,11 @@ impl Classifier {
     /// example is a pair and the model has one segment.
     pub(crate) fn check_forms(&self, path: &Path, examples: &[Example]) -> Result<(), Error> {
         let check = |example: &Example| {
-            let checked = self.description.check_form(example);
+            let checked = self.opened.description.check_form(example);
             checked.map_err(|error| error.at_line(path, line_of(example)))
         };
         examples.iter().try_for_each(check)?;
-        check_segments(&self.config, examples.iter().any(|example| example.text_b.is_some()))
+        check_segments(&self.opened.config, examples.iter().any(|example| example.text_b.is_some()))
     }
 
     /// Returns the answers to texts, in order.
@@ -155,19 +148,20 @@ impl Classifier {
     /// # Errors
     /// Fails when an example is a pair and the model has one segment, or when the device fails.
     pub fn answer(&self, examples: &[Example]) -> Result<Vec<Answer>, Error> {
-        check_segments(&self.config, examples.iter().any(|example| example.text_b.is_some()))?;
+        check_segments(&self.opened.config, examples.iter().any(|example| example.text_b.is_some()))?;
         self.answer_features(&self.encode(examples))
     }
 
     /// Returns the encoded texts.
     pub(crate) fn encode(&self, examples: &[Example]) -> Features {
-        let ModelTokenizer { tokenizer, vocabulary, .. } = &self.tokenizer;
-        Features::new(examples, tokenizer, vocabulary, self.length.tokens)
+        let OpenedModel { text, length, .. } = &self.opened;
+        Features::new(examples, &text.tokenizer, &text.vocabulary, length.tokens)
     }
 
     /// Returns the answer to a text that is already encoded, with at most `max_length` tokens.
     pub(crate) fn answer_encoded(&self, encoded: EncodedPair) -> Result<Answer, Error> {
-        let features = Features::from_encoded(vec![encoded], &self.tokenizer.vocabulary, self.length.tokens);
+        let OpenedModel { text, length, .. } = &self.opened;
+        let features = Features::from_encoded(vec![encoded], &text.vocabulary, length.tokens);
         Ok(self.answer_features(&features)?.remove(0))
     }
 
@@ -181,25 +175,22 @@ impl Classifier {
 
     /// Returns the model if its head is a linear classifier.
     pub(crate) fn linear_model(&self) -> Option<&BertForSequenceClassification> {
-        match &self.model {
+        match &self.opened.model {
             Model::Linear(model) => Some(model),
             Model::FeatureHead(_) => None,
         }
     }
 
-    pub(crate) fn device(&self) -> &Device {
-        &self.device
-    }
-
     pub(crate) fn answer_features(&self, features: &Features) -> Result<Vec<Answer>, Error> {
+        let OpenedModel { model, description, device, .. } = &self.opened;
         // The outputs of a regression are the logits.
-        let kind = if self.description.activation.is_some() { SCORES } else { self.kind };
+        let kind = if description.activation.is_some() { SCORES } else { self.kind };
         let stop = StopFlag::new();
-        let mut rows = match &self.model {
-            Model::Linear(model) => predict(model.as_ref(), features, kind, &self.device, &stop),
-            Model::FeatureHead(model) => predict(model.as_ref(), features, kind, &self.device, &stop),
+        let mut rows = match model {
+            Model::Linear(model) => predict(model.as_ref(), features, kind, device, &stop),
+            Model::FeatureHead(model) => predict(model.as_ref(), features, kind, device, &stop),
         }?;
-        if let Some(activation) = self.description.activation {
+        if let Some(activation) = description.activation {
             rows.iter_mut().for_each(|row| activation.apply(row));
         }
         let decided = decide(&rows, self.kind);

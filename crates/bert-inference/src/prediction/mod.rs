@@ -67,7 +67,7 @@ impl Predictor {
     /// Returns the task that the model was trained on, if known.
     fn task(&self) -> Option<Task> {
         match &self.heads[0] {
-            Head::Labels(classifier) => classifier.description.task.clone(),
+            Head::Labels(classifier) => classifier.opened.description.task.clone(),
             Head::Answers(_) | Head::Tags(_) => None,
         }
     }
@@ -75,18 +75,18 @@ impl Predictor {
     /// Returns the maximum length of an input.
     pub fn length(&self) -> &EncodingLength {
         match &self.heads[0] {
-            Head::Labels(classifier) => &classifier.length,
-            Head::Answers(answerer) => &answerer.finetuned.length,
-            Head::Tags(tagger) => &tagger.finetuned.length,
+            Head::Labels(classifier) => &classifier.opened.length,
+            Head::Answers(answerer) => &answerer.opened.length,
+            Head::Tags(tagger) => &tagger.opened.length,
         }
     }
 
     /// Returns whether special tokens in a text are read as plain text.
     pub fn splits_special_tokens(&self) -> bool {
         let tokenizer = match &self.heads[0] {
-            Head::Labels(classifier) => &classifier.tokenizer,
-            Head::Answers(answerer) => &answerer.finetuned.text,
-            Head::Tags(tagger) => &tagger.finetuned.text,
+            Head::Labels(classifier) => &classifier.opened.text,
+            Head::Answers(answerer) => &answerer.opened.text,
+            Head::Tags(tagger) => &tagger.opened.text,
         };
         tokenizer.settings.split_special_tokens
     }

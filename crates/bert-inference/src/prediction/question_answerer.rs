@@ -11,7 +11,7 @@ use serde::Serialize;
 use crate::compute::stop_flag::StopFlag;
 use crate::encoding::model_tokenizer::check_segments;
 use crate::encoding::questions::EncodedQuestions;
-use crate::model_dir::loaded_model::{FinetunedModel, line_of};
+use crate::model_dir::loaded_model::{OpenedModel, line_of};
 use crate::model_dir::model_options::ModelOptions;
 
 /// An answer quoted from a text.
@@ -26,7 +26,7 @@ pub struct TextAnswer {
 
 /// A question-answering model.
 pub struct Answerer {
-    pub(crate) finetuned: FinetunedModel<BertForQuestionAnswering>,
+    pub(crate) opened: OpenedModel<BertForQuestionAnswering>,
     windows: WindowSettings,
     answers: AnswerSettings,
 }
@@ -40,18 +40,18 @@ impl Answerer {
     /// Fails when the folder cannot be read, or when the model has one segment or fewer positions than `options` asks
     /// for.
     pub fn open(folder: &Path, options: ModelOptions<'_>) -> Result<Self, Error> {
-        let finetuned: FinetunedModel<BertForQuestionAnswering> =
-            FinetunedModel::open(folder, options, 384, LoadPolicy::WithoutPooler)?;
-        check_segments(&finetuned.config, true)?;
-        let description = &finetuned.description;
-        let length = finetuned.length.tokens;
+        let opened: OpenedModel<BertForQuestionAnswering> =
+            OpenedModel::open(folder, options, 384, LoadPolicy::WithoutPooler)?;
+        check_segments(&opened.config, true)?;
+        let description = &opened.description;
+        let length = opened.length.tokens;
         let mut windows = description.squad.windows(length);
         if description.max_seq_length != Some(length) || windows.max_query_length + 3 >= length {
             let half = (length / 2).saturating_sub(2).max(1);
             windows.max_query_length = windows.max_query_length.min(half);
         }
         let answers = description.squad.answers(description.allows_no_answer());
-        Ok(Self { finetuned, windows, answers })
+        Ok(Self { opened, windows, answers })
     }
 
     /// Returns the answers to questions (`text_a`) on texts (`text_b`).
@@ -74,7 +74,7 @@ impl Answerer {
             }
         };
         let questions = examples.iter().map(question).collect::<Result<Vec<Question>, _>>()?;
-        let FinetunedModel { model, text, device, .. } = &self.finetuned;
+        let OpenedModel { model, text, device, .. } = &self.opened;
         let encoded = EncodedQuestions::new(&questions, text, self.windows);
         let answered = encoded.answers(&questions, model, self.answers, device, &StopFlag::new())?;
         let one = |answer: bert_tasks::answer_spans::PredictedAnswer| {

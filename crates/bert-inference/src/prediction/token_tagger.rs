@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::compute::stop_flag::StopFlag;
 use crate::encoding::sentences::EncodedSentences;
-use crate::model_dir::loaded_model::{FinetunedModel, class_names, line_of};
+use crate::model_dir::loaded_model::{OpenedModel, class_names, line_of};
 use crate::model_dir::model_options::ModelOptions;
 
 /// The tags of a text.
@@ -55,7 +55,7 @@ pub struct NamedEntity {
 
 /// A token-classification model.
 pub struct Tagger {
-    pub(crate) finetuned: FinetunedModel<BertForTokenClassification>,
+    pub(crate) opened: OpenedModel<BertForTokenClassification>,
     names: Vec<String>,
 }
 
@@ -65,10 +65,10 @@ impl Tagger {
     /// # Errors
     /// Fails when the folder cannot be read, or the model has fewer positions than `options` asks for.
     pub fn open(folder: &Path, options: ModelOptions<'_>) -> Result<Self, Error> {
-        let finetuned: FinetunedModel<BertForTokenClassification> =
-            FinetunedModel::open(folder, options, usize::MAX, LoadPolicy::WithoutPooler)?;
-        let names = class_names(&finetuned.config);
-        Ok(Self { finetuned, names })
+        let opened: OpenedModel<BertForTokenClassification> =
+            OpenedModel::open(folder, options, usize::MAX, LoadPolicy::WithoutPooler)?;
+        let names = class_names(&opened.config);
+        Ok(Self { opened, names })
     }
 
     /// Returns the tags of texts.
@@ -87,7 +87,7 @@ impl Tagger {
             document: None,
         };
         let sentences: Vec<Sentence> = examples.iter().map(sentence).collect();
-        let FinetunedModel { model, text, device, length, .. } = &self.finetuned;
+        let OpenedModel { model, text, device, length, .. } = &self.opened;
         let encoded = EncodedSentences::new(&sentences, text, length.tokens);
         let tags = encoded.tags(&sentences, model, &self.names, device, &StopFlag::new())?;
         let has_scheme = self.names.iter().all(|tag| is_entity_tag(tag));

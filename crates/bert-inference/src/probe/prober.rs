@@ -152,7 +152,7 @@ impl Prober {
     /// Fails as [`Self::text`] does, or when the input is invalid; the error then names the line.
     pub fn source(&self, texts: &dyn TextSource, replacements: &[Replacement]) -> Result<Vec<Probe>, Error> {
         let trained = match &self.head {
-            Head::Class(classifier) => classifier.description.task.clone(),
+            Head::Class(classifier) => classifier.opened.description.task.clone(),
             Head::Masks(_) => None,
         };
         let mut probes = Vec::new();
@@ -194,15 +194,15 @@ impl Prober {
 
     pub(super) fn tokenizer(&self) -> &ModelTokenizer {
         match &self.head {
-            Head::Masks(filler) => filler.text(),
-            Head::Class(classifier) => &classifier.tokenizer,
+            Head::Masks(filler) => &filler.opened.text,
+            Head::Class(classifier) => &classifier.opened.text,
         }
     }
 
     pub(super) fn max_length(&self) -> usize {
         match &self.head {
-            Head::Masks(filler) => filler.max_length(),
-            Head::Class(classifier) => classifier.length.tokens,
+            Head::Masks(filler) => filler.opened.length.tokens,
+            Head::Class(classifier) => classifier.opened.length.tokens,
         }
     }
 

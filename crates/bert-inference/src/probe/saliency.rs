@@ -189,7 +189,7 @@ fn class_gradients(classifier: &Classifier, encoded: &EncodedPair, output: usize
         return Err(Error::option("saliency", reason));
     };
     let model = model.clone().train();
-    let device = classifier.device().clone().autodiff();
+    let device = classifier.opened.device.clone().autodiff();
     let (hidden, bias) = model.bert.embed(PaddedBatch::single(encoded).input(&device), Mode::Eval);
     let hidden = hidden.detach().require_grad();
     let states = model.bert.encoder.forward(hidden.clone(), bias, Mode::Eval);
@@ -204,8 +204,8 @@ fn word_gradients(
     id: usize,
     position: usize,
 ) -> Result<Vec<f32>, Error> {
-    let model = filler.model().clone().train();
-    let device = filler.device().clone().autodiff();
+    let model = filler.opened.model.clone().train();
+    let device = filler.opened.device.clone().autodiff();
     let (hidden, bias) = model.bert.embed(PaddedBatch::single(encoded).input(&device), Mode::Eval);
     let hidden = hidden.detach().require_grad();
     let states = model.bert.encoder.forward(hidden.clone(), bias, Mode::Eval); // [1, seq, hidden]

@@ -14,7 +14,7 @@ const LARGEST_COMPONENT: f32 = 63.0;
 /// Codes below `least` are 0. One key's weights are similar, so this order compresses better than query by query.
 pub(super) fn weight_codes(attention: &Attention, least: u8) -> Vec<u8> {
     let tokens = attention.tokens.len();
-    let heads = (0..attention.layers()).flat_map(|layer| attention.heads(layer));
+    let heads = attention.layers.iter().flatten();
     let mut codes = Vec::new();
     for weights in heads {
         for key in 0..tokens {
@@ -60,7 +60,7 @@ pub(super) fn packed_vectors(attention: &Attention, layers: &[usize]) -> Value {
     let mut scales = Vec::new();
     let mut dimensions = 0;
     for &layer in layers {
-        for QueriesAndKeys { queries, keys } in attention.queries_and_keys(layer) {
+        for QueriesAndKeys { queries, keys } in &attention.vectors[layer] {
             dimensions = queries.len() / attention.tokens.len();
             for vectors in [queries, keys] {
                 let largest = vectors.iter().fold(f32::MIN_POSITIVE, |max, x| max.max(x.abs()));
@@ -75,7 +75,7 @@ pub(super) fn packed_vectors(attention: &Attention, layers: &[usize]) -> Value {
 
 /// Returns the mean over the heads of a layer, in 8 bits, row by row; a square root makes small weights visible.
 pub(super) fn mean_of_heads(attention: &Attention, layer: usize) -> Vec<u8> {
-    let heads = attention.heads(layer);
+    let heads = &attention.layers[layer];
     let mean = |at: usize| heads.iter().map(|head| head[at]).sum::<f32>() / heads.len() as f32;
     (0..heads[0].len()).map(|at| (LARGEST * mean(at).sqrt()).round() as u8).collect()
 }
@@ -118,7 +118,7 @@ mod tests {
         assert_eq!(packed["dimensions"], 4);
         assert_eq!(packed["scales"].as_array().unwrap().len(), 4, "queries and keys of two heads");
         let scale = packed["scales"][1].as_f64().unwrap() as f32;
-        let keys = &attention.queries_and_keys(1)[0].keys;
+        let keys = &attention.vectors[1][0].keys;
         let largest = keys.iter().fold(0f32, |max, x| max.max(x.abs()));
         assert!((scale * 63.0 - largest).abs() < 1e-5);
     }

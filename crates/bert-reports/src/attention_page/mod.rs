@@ -83,7 +83,7 @@ fn model_data(model: &NamedAttention<'_>, neurons: Option<usize>, shell: usize) 
     let vectors = match asked {
         Some(layer) => packed_vectors(attention, &[layer]),
         None => {
-            let all = packed_vectors(attention, &(0..attention.layers()).collect::<Vec<usize>>());
+            let all = packed_vectors(attention, &(0..attention.layers.len()).collect::<Vec<usize>>());
             // Include all layers only if this leaves enough space for all weights.
             let fits = size(&all) < limit / 2
                 && rest + size(&all) + packed(&weight_codes(attention, 1)).len() <= limit;
@@ -108,7 +108,9 @@ fn result(model: &NamedAttention<'_>) -> Markup {
     let is_special: Vec<bool> = attention.tokens.iter().map(|token| is_special_token(token)).collect();
     let mut special = 0.0;
     let mut strongest = (0.0, 0, 0, 0);
-    for (layer, head) in (0..attention.layers()).flat_map(|layer| (0..heads).map(move |head| (layer, head))) {
+    for (layer, head) in
+        (0..attention.layers.len()).flat_map(|layer| (0..heads).map(move |head| (layer, head)))
+    {
         let mut offsets = [0.0; 3];
         for (query, key) in (0..count).flat_map(|query| (0..count).map(move |key| (query, key))) {
             let weight = f64::from(attention.weight(layer, head, query, key));
@@ -132,7 +134,7 @@ fn result(model: &NamedAttention<'_>) -> Markup {
         attention.head_numbers[head],
         100.0 * mean
     );
-    let share = 100.0 * special / (count * heads * attention.layers()) as f64;
+    let share = 100.0 * special / (count * heads * attention.layers.len()) as f64;
     verdict("plain", &text, &format!("Over all heads, {share:.0} % of the attention is on special tokens."))
 }
 

@@ -11,6 +11,7 @@ use bert_model::{
 };
 use bert_storage::{Disk, StagedFolder, exists};
 use bert_training::incomplete_output::OutputGuard;
+use serde::Serialize;
 
 use crate::export::{CONTENTS, HINT, WeightType, class, described};
 
@@ -30,7 +31,7 @@ pub struct Import {
 }
 
 /// The result of an import.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Imported {
     /// The form of the source.

@@ -112,9 +112,13 @@ impl Truncation {
         })
     }
 
-    /// Returns a message about the texts of a set that contain special tokens, if there are any. `split` tells whether
-    /// the tokenizer splits them as plain text.
-    pub fn special_message(&self, set: &str, split: bool) -> Option<String> {
+    /// Returns the messages about the texts of a set that are cut, and about those that contain special tokens. `split`
+    /// tells whether the tokenizer splits special tokens as plain text.
+    pub fn messages(&self, set: &str, max_length: usize, split: bool) -> Vec<String> {
+        self.message(set, max_length).into_iter().chain(self.special_message(set, split)).collect()
+    }
+
+    fn special_message(&self, set: &str, split: bool) -> Option<String> {
         let reading = if split {
             "split as plain text, as the tokenizer settings require (split_special_tokens)"
         } else {

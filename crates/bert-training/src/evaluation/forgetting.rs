@@ -5,8 +5,8 @@
 
 use std::path::Path;
 
-use bert_inference::{Heads, ModelFiles, RequiredHeads, load_pretraining};
-use bert_model::{Architecture, BertConfig, BertForPreTraining, BertModel};
+use bert_inference::{ModelFiles, RequiredHeads, load_pretraining};
+use bert_model::{Architecture, BertConfig, BertForPreTraining, BertModel, LoadPolicy};
 use burn::tensor::Device;
 use serde::{Deserialize, Serialize};
 
@@ -43,8 +43,8 @@ impl ForgettingTest {
         let text = DataLoader::open(data, 0)?;
         text.check_fits(config, ModelFiles::find(checkpoint)?.tokenizer.as_ref())?;
         let hint = "`.forgetting_data` needs a checkpoint with a masked-LM head";
-        let required = RequiredHeads { heads: Heads::MaskedLm, hint };
-        let pretrained = load_pretraining(config, checkpoint, required, 0, device)?.model;
+        let required = RequiredHeads { policy: LoadPolicy::MaskedLm, hint };
+        let (pretrained, _) = load_pretraining(config, checkpoint, required, 0, device)?;
         Ok(Self { pretrained, text })
     }
 

@@ -4,9 +4,10 @@ use std::path::PathBuf;
 
 use bert_data::Nsp;
 use bert_inference::{
-    DEVICE_HELP, DeviceName, Heads, KernelChoice, ModelFiles, PrecisionChoice, Pretrained, RequiredHeads,
-    builtin_model, load_pretraining,
+    DEVICE_HELP, DeviceName, KernelChoice, ModelFiles, PrecisionChoice, RequiredHeads, builtin_model,
+    load_pretraining,
 };
+use bert_model::LoadPolicy;
 use bert_training::{DataLoader, Evaluation, evaluate, top_k_accuracy};
 use clap::Args as ClapArgs;
 use serde::Serialize;
@@ -75,13 +76,13 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     loader.check_fits(&config, tokenizer.as_ref())?;
     let length = loader.manifest().config.max_seq_length;
     description.untrained_positions(length).into_iter().for_each(print_warning);
-    let heads = match loader.manifest().config.nsp {
-        Nsp::Off => Heads::MaskedLm,
-        _ => Heads::Both,
+    let policy = match loader.manifest().config.nsp {
+        Nsp::Off => LoadPolicy::MaskedLm,
+        _ => LoadPolicy::Exact,
     };
     let hint = "evaluate a model with both pre-training heads, or use data made with --nsp off for a masked-LM model";
-    let required = RequiredHeads { heads, hint };
-    let Pretrained { model, .. } = load_pretraining(&config, &folder, required, 0, &device)?;
+    let required = RequiredHeads { policy, hint };
+    let (model, _) = load_pretraining(&config, &folder, required, 0, &device)?;
     let tokens = args.batch_size * loader.manifest().config.max_seq_length;
     precision.warning(name, &config, tokens).iter().for_each(print_warning);
     let evaluation = evaluate(&model, &mut loader, args.batch_size, args.instances)?;

@@ -117,8 +117,8 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         None => write_results(output.as_ref(), |out| predict_texts(&predictor, inputs(&args.texts), out))?,
     };
     let Some(Predictions { count, truncation, .. }) = written else { return Ok(()) };
-    let special = truncation.special_message("the input", predictor.splits_special_tokens());
-    truncation.message("the input", *tokens).into_iter().chain(special).for_each(print_warning);
+    let messages = truncation.messages("the input", *tokens, predictor.splits_special_tokens());
+    messages.iter().for_each(print_warning);
     if let Some(output) = &args.output {
         print_stderr(&format!("wrote {count} predictions to {}", output.display()));
     }

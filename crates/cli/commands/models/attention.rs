@@ -77,19 +77,14 @@ pub struct Args {
 #[derive(Serialize)]
 struct Page<'a> {
     page: &'a Path,
-    models: Vec<ModelWeights<'a>>,
-}
-
-/// The weights of a model as JSON.
-#[derive(Serialize)]
-struct ModelWeights<'a> {
-    name: &'a str,
-    #[serde(flatten)]
-    attention: &'a Attention,
+    models: &'a [NamedAttention<'a>],
 }
 
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<()> {
+    if args.parquet.as_ref() == Some(&args.output) {
+        return Err(Error::option("parquet", "is the file of `.output`; choose another one").into());
+    }
     args.threads.start_pool();
     let paths: Vec<&PathBuf> = [&args.checkpoint].into_iter().chain(&args.compare).collect();
     let encoder = args.encoder.as_deref().map(|path| pinned(path, false)).transpose()?;
@@ -124,9 +119,8 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     if !args.json {
         return print(&args.output.display().to_string());
     }
-    let weights = models.iter().map(|&NamedAttention { name, attention }| ModelWeights { name, attention });
     // One line: there may be a million weights.
-    print(&serde_json::to_string(&Page { page: &args.output, models: weights.collect() })?)
+    print(&serde_json::to_string(&Page { page: &args.output, models: &models })?)
 }
 
 /// Checks that the layer of `--neurons` is on the page.

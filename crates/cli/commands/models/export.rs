@@ -70,12 +70,8 @@ enum Format {
 struct Exported<'a> {
     checkpoint: &'a Path,
     output: &'a Path,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    class: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    opset: Option<i64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    ir_version: Option<i64>,
+    #[serde(flatten)]
+    graph: Option<OnnxModel>,
 }
 
 /// Runs the command.
@@ -103,18 +99,12 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         }
         Format::Onnx => Some(export_onnx(&folder, &args.dir, &how)?),
     };
-    let graph = graph.as_ref();
-    let result = Exported {
-        checkpoint: &folder,
-        output: &args.dir,
-        class: graph.map(|graph| graph.class),
-        opset: graph.map(|graph| graph.opset),
-        ir_version: graph.map(|graph| graph.ir_version),
-    };
-    print_result(args.json, &result, |result| {
-        let graph = graph.map_or(String::new(), |OnnxModel { class, opset, ir_version, .. }| {
-            format!(" ({class}, opset {opset}, IR version {ir_version})")
-        });
+    let exported = Exported { checkpoint: &folder, output: &args.dir, graph };
+    print_result(args.json, &exported, |result| {
+        let graph =
+            result.graph.as_ref().map_or(String::new(), |OnnxModel { class, opset, ir_version, .. }| {
+                format!(" ({class}, opset {opset}, IR version {ir_version})")
+            });
         format!("{} -> {}{graph}", result.checkpoint.display(), result.output.display())
     })
 }

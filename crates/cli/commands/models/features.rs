@@ -142,9 +142,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         Format::Parquet => write_features_parquet(&extractor, &lines, out),
     })?;
     let Some(truncation) = truncation else { return Ok(()) };
-    let special = truncation.special_message("the input", extractor.splits_special_tokens());
-    let cut = truncation.message("the input", extractor.length().tokens);
-    cut.into_iter().chain(special).for_each(print_warning);
+    extractor.messages(&truncation).iter().for_each(print_warning);
     if let Some(output) = &args.output {
         let count = truncation.inputs;
         print_stderr(&format!("wrote the features of {count} lines to {}", output.display()));

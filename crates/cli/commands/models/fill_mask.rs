@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::bail;
 use bert_inference::{
-    DEVICE_HELP, DeviceName, EncodingLength, FilledMask, MaskFiller, ModelOptions, builtin_model,
+    DEVICE_HELP, DeviceName, EncodingLength, FilledMask, FilledWord, MaskFiller, ModelOptions, builtin_model,
 };
 use clap::Args as ClapArgs;
 use serde::Serialize;
@@ -71,7 +71,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
              'the capital of France is [MASK].'"
         );
     }
-    let masks = Masks { text: args.text.clone(), masks: filled.into_iter().map(Mask::from).collect() };
+    let masks = Masks { text: args.text.clone(), masks: filled };
     print_table(args.json, args.format, &masks, |filled| {
         filled.masks.iter().map(show).collect::<Vec<_>>().join("\n")
     })
@@ -82,31 +82,12 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
 struct Masks {
     #[serde(skip)]
     text: String,
-    masks: Vec<Mask>,
-}
-
-#[derive(Serialize)]
-struct Mask {
-    position: usize,
-    words: Vec<Word>,
-}
-
-#[derive(Serialize)]
-struct Word {
-    word: String,
-    probability: f32,
-}
-
-impl From<FilledMask> for Mask {
-    fn from(filled: FilledMask) -> Self {
-        let words = filled.words.into_iter().map(|(word, probability)| Word { word, probability });
-        Self { position: filled.position, words: words.collect() }
-    }
+    masks: Vec<FilledMask>,
 }
 
 impl Tabular for Masks {
     fn table(&self) -> Table {
-        let row = |position: usize, Word { word, probability }: &Word| {
+        let row = |position: usize, FilledWord { word, probability, .. }: &FilledWord| {
             vec![position.to_string(), word.clone(), format!("{probability:.4}")]
         };
         let rows =
@@ -123,7 +104,8 @@ impl Tabular for Masks {
     }
 }
 
-fn show(mask: &Mask) -> String {
-    let words = mask.words.iter().map(|Word { word, probability }| format!("  {probability:.4}  {word}"));
+fn show(mask: &FilledMask) -> String {
+    let words =
+        mask.words.iter().map(|FilledWord { word, probability, .. }| format!("  {probability:.4}  {word}"));
     format!("[MASK] at position {}\n{}", mask.position, words.collect::<Vec<_>>().join("\n"))
 }

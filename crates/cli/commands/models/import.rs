@@ -57,11 +57,8 @@ pub struct Args {
 /// The result as JSON.
 #[derive(Serialize)]
 struct Written<'a> {
-    form: &'a str,
-    class: &'a str,
-    fresh: &'a [String],
-    ignored: &'a [String],
-    words: Option<usize>,
+    #[serde(flatten)]
+    imported: &'a Imported,
     output: &'a Path,
 }
 
@@ -75,21 +72,16 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         fresh_heads: args.fresh_heads.then_some(args.seed),
         weight_type: args.weights,
     };
-    let Imported { form, class, fresh, ignored, words, .. } =
-        import(&folder_of_name(&args.source, false)?, &args.dir, &how)?;
-    for (tensors, what) in [(&fresh, "initialized at random"), (&ignored, "not written")] {
+    let imported = import(&folder_of_name(&args.source, false)?, &args.dir, &how)?;
+    for (tensors, what) in [(&imported.fresh, "initialized at random"), (&imported.ignored, "not written")] {
         if !tensors.is_empty() {
             print_note(format!("{what}: {}", tensors.join(", ")));
         }
     }
-    if words.is_none() {
+    if imported.words.is_none() {
         print_note("no vocabulary found, so the folder has no tokenizer; --vocab names one");
     }
-    let form = form.as_str();
-    let fresh = fresh.as_slice();
-    let ignored = ignored.as_slice();
-    let result = Written { form, class, fresh, ignored, words, output: &args.dir };
-    print_result(args.json, &result, |result| {
-        format!("{} from a {} -> {}", result.class, result.form, result.output.display())
+    print_result(args.json, &Written { imported: &imported, output: &args.dir }, |_| {
+        format!("{} from a {} -> {}", imported.class, imported.form, args.dir.display())
     })
 }

@@ -8,6 +8,7 @@ use clap::Args as ClapArgs;
 use serde::Serialize;
 
 use crate::commands::{at_least, model_folder, selected_device};
+use crate::output::progress::print_warning;
 use crate::output::table::{Column, FormatArgs, Table, Tabular, print_table};
 use crate::process::threads::ThreadArgs;
 
@@ -34,6 +35,11 @@ pub struct Args {
     /// Number of neighbours of each query.
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = at_least(1))]
     top_k: usize,
+
+    /// Maximum sequence length of --input, including special tokens; longer texts are truncated [default: as the model was
+    /// trained; at most 128 if that is not known].
+    #[arg(long, value_name = "N", value_parser = at_least(5), requires = "input")]
+    max_seq_length: Option<usize>,
 
     /// Compute device.
     #[arg(long, requires = "input", value_name = "DEVICE", default_value_t = DeviceName::Flex, help = DEVICE_HELP)]
@@ -66,13 +72,15 @@ struct ModelNeighbours {
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     args.threads.start_pool();
-    let options = ModelOptions::default().with_device(selected_device(args.device)?);
+    let options = ModelOptions::default().with_max_length(args.max_seq_length);
+    let options = options.with_device(selected_device(args.device)?);
     let models = args.checkpoint.iter().map(|checkpoint| {
         let folder = model_folder(checkpoint)?;
         let search = match &args.input {
             Some(input) => NeighbourSearch::among_texts(&folder, &TextLines::trimmed(input), options)?,
             None => NeighbourSearch::among_words(&folder)?,
         };
+        search.messages().iter().for_each(print_warning);
         let queries = args.queries.iter().map(|query| search.nearest(query, args.top_k));
         anyhow::Ok(ModelNeighbours {
             checkpoint: checkpoint.clone(),

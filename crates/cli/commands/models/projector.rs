@@ -11,6 +11,7 @@ use serde::Serialize;
 
 use crate::commands::{at_least, model_folder};
 use crate::output::files::{OverwriteArgs, with_remedy, write_text};
+use crate::output::progress::print_warning;
 use crate::output::stdout::print_result;
 use crate::process::threads::ThreadArgs;
 
@@ -35,6 +36,11 @@ pub struct Args {
     /// File with a label for each line of --input, which sets the colour of its point.
     #[arg(long, value_name = "FILE", requires = "input")]
     labels: Option<PathBuf>,
+
+    /// Maximum sequence length of --input, including special tokens; longer texts are truncated [default: as the model was
+    /// trained; at most 128 if that is not known].
+    #[arg(long, value_name = "N", value_parser = at_least(5), requires = "input")]
+    max_seq_length: Option<usize>,
 
     /// Number of words of the vocabulary.
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = at_least(2), conflicts_with = "input")]
@@ -80,8 +86,11 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let tensors = tensors.transpose()?;
     let embeddings = match &args.input {
         Some(input) => {
-            let extractor = Extractor::open(&folder, ModelOptions::default())?;
-            Embeddings::from_texts(&extractor.with_sentence_pooling()?, &TextLines::trimmed(input))?
+            let options = ModelOptions::default().with_max_length(args.max_seq_length);
+            let extractor = Extractor::open(&folder, options)?.with_sentence_pooling()?;
+            let embeddings = Embeddings::from_texts(&extractor, &TextLines::trimmed(input))?;
+            extractor.messages(&embeddings.truncation).iter().for_each(print_warning);
+            embeddings
         }
         None => Embeddings::from_vocabulary(&folder)?.words(args.words),
     };

@@ -18,6 +18,7 @@ use bert_training::Error;
 use bert_training::incomplete_output::{Contents, OutputGuard};
 use graph::{Element, IR_VERSION, OPSET};
 use network::{Head, Network};
+use serde::Serialize;
 
 use crate::export::{Export, HINT, WeightType, class, described};
 
@@ -41,7 +42,7 @@ const CONTENTS: Contents = Contents { last: MODEL, is_ours: |name| FILES.contain
 const MAX_BYTES: usize = (1 << 31) - 1;
 
 /// An exported graph.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub struct OnnxModel {
     /// The class of `transformers` with these outputs.
     pub class: &'static str,
@@ -50,6 +51,7 @@ pub struct OnnxModel {
     /// Version of the file format.
     pub ir_version: i64,
     /// Size of the file in bytes.
+    #[serde(skip)]
     pub bytes: usize,
 }
 

@@ -5,10 +5,8 @@ use std::path::{Path, PathBuf};
 use bert_data::{DataSet, Manifest, Nsp, ResolvedConfig};
 use bert_inference::checkpoint::LoaderPosition;
 use bert_inference::device_rates::product_rate;
-use bert_inference::{
-    Heads, ModelDescription, ModelFiles, Pretrained, RequiredHeads, StopFlag, load_pretraining,
-};
-use bert_model::{Architecture, BertConfig, BertForPreTraining};
+use bert_inference::{ModelDescription, ModelFiles, RequiredHeads, StopFlag, load_pretraining};
+use bert_model::{Architecture, BertConfig, BertForPreTraining, LoadPolicy};
 use burn::tensor::Device;
 
 use crate::data_loader::{DataLoader, data_tokenizer};
@@ -236,17 +234,17 @@ impl RunInputs<'_> {
         path: &Path,
         on_event: &mut dyn FnMut(PretrainEvent),
     ) -> Result<BertForPreTraining, Error> {
-        let heads = match (self.config.fresh_heads, self.manifest().config.nsp) {
-            (true, _) => Heads::None,
-            (false, Nsp::Off) => Heads::MaskedLm,
-            (false, _) => Heads::Both,
+        let policy = match (self.config.fresh_heads, self.manifest().config.nsp) {
+            (true, _) => LoadPolicy::FreshHeads,
+            (false, Nsp::Off) => LoadPolicy::MaskedLm,
+            (false, _) => LoadPolicy::Exact,
         };
         let hint = "`.fresh_heads` initializes missing heads at random; data made with `.nsp off` needs no pooler and \
                     no next-sentence head";
         let model = self.model_config();
         let seed = self.config.seed;
-        let required = RequiredHeads { heads, hint };
-        let Pretrained { model, fresh } = load_pretraining(model, path, required, seed, &self.device)?;
+        let required = RequiredHeads { policy, hint };
+        let (model, fresh) = load_pretraining(model, path, required, seed, &self.device)?;
         if !fresh.is_empty() {
             on_event(PretrainEvent::Warning(format!(
                 "not in the checkpoint, so initialized at random: {fresh:?}"
