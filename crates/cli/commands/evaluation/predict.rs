@@ -1,18 +1,17 @@
 //! `bert predict` runs a fine-tuned model on new texts.
 
 use std::io::{IsTerminal, stdout};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use bert_inference::{
-    DEVICE_HELP, DeviceName, EncodingLength, Error, InputText, ModelOptions, PrecisionChoice, Predictions,
+    DEVICE_HELP, DeviceName, EncodingLength, InputText, ModelOptions, PrecisionChoice, Predictions,
     Predictor, predict, predict_texts,
 };
-use bert_task_files::{NewTexts, TextColumns};
-use bert_text::TextFormat;
 use clap::Args as ClapArgs;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
+use crate::commands::evaluation::InputArgs;
 use crate::commands::hub::pinned;
 use crate::commands::{at_least, selected_device, text_or_pair, tuned_folder};
 use crate::output::files::OverwriteArgs;
@@ -43,21 +42,15 @@ pub struct Args {
     encoder: Option<PathBuf>,
 
     /// Texts; `A ||| B` is a sentence pair, or a question and its text.
-    #[arg(value_name = "TEXT", required_unless_present = "input", conflicts_with = "input")]
+    #[arg(value_name = "TEXT", required_unless_present = "input", conflicts_with_all = ["input", "input_format", "columns"])]
     texts: Vec<String>,
 
     /// Input file, or - for standard input.
     #[arg(long, value_name = "FILE|-")]
     input: Option<PathBuf>,
 
-    /// Input format [default: from the file extension: .tsv; .csv; .jsonl, .ndjson, .json; .parquet; else text].
-    #[arg(long, value_enum, conflicts_with = "texts")]
-    format: Option<TextFormat>,
-
-    /// Table columns or JSON keys of the text and of the second text of a pair [default: as in the fine-tuning, else
-    /// text and text_b, or question and context].
-    #[arg(long, value_name = "TEXT[,TEXT_B]", value_delimiter = ',', conflicts_with = "texts")]
-    columns: Vec<String>,
+    #[command(flatten)]
+    texts_of_input: InputArgs,
 
     /// Table column or JSON key that is copied to each result.
     #[arg(long, value_name = "COLUMN", conflicts_with = "texts")]
@@ -92,11 +85,8 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     args.threads.start_pool();
     let output = args.output.as_deref().map(|path| args.overwrite.output(path)).transpose()?;
     let encoder = args.encoder.as_deref().map(|path| pinned(path, false)).transpose()?;
-    if args.columns.len() > 2 {
-        let reason = "takes one name, or two for a pair of texts".to_string();
-        return Err(Error::option("columns", reason).into());
-    }
-    let input = args.input.as_deref().map(|input| args.new_texts(input)).transpose()?;
+    let input = args.input.as_deref().map(|input| args.texts_of_input.texts(input, args.id.as_deref()));
+    let input = input.transpose()?;
     let options = ModelOptions::default()
         .with_encoder(encoder.as_deref())
         .with_max_length(args.max_seq_length)
@@ -123,24 +113,6 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         print_stderr(&format!("wrote {count} predictions to {}", output.display()));
     }
     Ok(())
-}
-
-impl Args {
-    /// Returns the texts of `--input`.
-    fn new_texts<'a>(&self, source: &'a Path) -> anyhow::Result<NewTexts<'a>> {
-        let columns = TextColumns { texts: self.columns.clone(), id: self.id.clone() };
-        let texts = NewTexts { source, format: self.format, columns };
-        let is_text = texts.format.unwrap_or_else(|| TextFormat::from_path(texts.source)) == TextFormat::Text;
-        if let Some((flag, _)) = [("columns", !self.columns.is_empty()), ("id", self.id.is_some())]
-            .into_iter()
-            .find(|(_, given)| *given && is_text)
-        {
-            let reason =
-                "applies to tables and JSON Lines; plain text has no columns (see --format)".to_string();
-            return Err(Error::option(flag, reason).into());
-        }
-        Ok(texts)
-    }
 }
 
 /// Returns the texts and pairs of the command line.

@@ -7,6 +7,7 @@ use bert_inference::ModelFiles;
 use bert_pages::grouped;
 use bert_reports::{NewRows, check_export_folder, extend_model};
 use bert_text::{reject_output_inside, skipped_names_note, skipped_tables_warning};
+use bert_training::check;
 use clap::Args as ClapArgs;
 use serde::Serialize;
 
@@ -47,9 +48,9 @@ pub struct Args {
     #[arg(long, value_enum, default_value_t)]
     new_rows: NewRows,
 
-    /// Random seed of --new-rows random.
-    #[arg(long, value_name = "N", default_value_t = 12345)]
-    seed: u64,
+    /// Random seed of --new-rows random [default: 12345].
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
 
     /// Minimum number of occurrences of a piece.
     #[arg(long, value_name = "N", default_value_t = 5)]
@@ -58,6 +59,14 @@ pub struct Args {
     /// Key or column of JSON, Parquet, CSV and TSV that contains the text.
     #[arg(long, default_value = "text", value_name = "NAME")]
     text_column: String,
+
+    /// Reject lines that are not UTF-8. Otherwise up to one line in twenty of a file is repaired.
+    #[arg(long)]
+    strict_utf8: bool,
+
+    /// Repair all lines that are not UTF-8.
+    #[arg(long, conflicts_with = "strict_utf8")]
+    lossy_utf8: bool,
 
     /// Compute threads; 0 means one per core. The result does not depend on it.
     #[arg(long, value_name = "N", default_value_t = 0)]
@@ -78,6 +87,7 @@ struct Extended<'a> {
 
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<()> {
+    check(args.seed.is_none() || args.new_rows == NewRows::Random, "seed", "needs `.new_rows random`")?;
     check_export_folder(&args.output)?;
     let folder = model_folder(&args.checkpoint)?;
     let tokenizer = ModelFiles::open(&folder)?.tokenizer;
@@ -91,6 +101,8 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         do_lower_case: tokenizer.settings.do_lower_case,
         strip_accents: tokenizer.settings.strip_accents,
         tokenize_chinese_chars: tokenizer.settings.tokenize_chinese_chars,
+        strict_utf8: args.strict_utf8,
+        lossy_utf8: args.lossy_utf8,
         text_column: args.text_column.clone(),
         threads: args.threads,
         ..VocabConfig::default()
@@ -110,7 +122,8 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
             args.min_frequency
         ));
     }
-    let vocab_size = extend_model(&folder, &args.output, &extended, args.new_rows, args.seed)?;
+    let vocab_size =
+        extend_model(&folder, &args.output, &extended, args.new_rows, args.seed.unwrap_or(12345))?;
     let pieces = extended.added.iter().map(|added| added.piece.as_str()).collect();
     let result = Extended { report: &extended.report, vocab_size, pieces, output: &args.output };
     print_result(args.print.json, &result, |result| {

@@ -51,20 +51,6 @@ impl FormatArgs {
     }
 }
 
-/// Like [`FormatArgs`], for a command whose `--format` is the format of its input.
-#[derive(clap::Args, Clone, Copy, Debug)]
-pub struct OutputFormatArgs {
-    /// Form of the result. LaTeX needs the package booktabs; csv has no notes below the table.
-    #[arg(long, value_enum, value_name = "FORMAT", default_value_t)]
-    output_format: Format,
-}
-
-impl From<OutputFormatArgs> for FormatArgs {
-    fn from(args: OutputFormatArgs) -> Self {
-        Self { format: args.output_format }
-    }
-}
-
 /// The content of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ColumnKind {

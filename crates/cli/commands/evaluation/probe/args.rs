@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 
 use bert_inference::{DEVICE_HELP, DeviceName, Replacement, builtin_model};
-use bert_text::TextFormat;
 use clap::{ArgGroup, Args as ClapArgs};
 
-use crate::output::table::OutputFormatArgs;
+use crate::commands::evaluation::InputArgs;
+use crate::output::table::FormatArgs;
 use crate::process::threads::ThreadArgs;
 
 /// Change one word of a text and show which predictions flip.
@@ -14,6 +14,8 @@ use crate::process::threads::ThreadArgs;
 /// Every prediction is shown with its probability before and after the change.
 /// A fine-tuned model predicts the class; a pre-trained model predicts the word at every `[MASK]`.
 #[derive(ClapArgs, Debug)]
+// `--format` is the format of the input.
+#[command(mut_arg("format", |flag| flag.long("output-format")))]
 #[command(group(ArgGroup::new("texts").args(["text", "input", "data"]).required(true)))]
 #[command(group(ArgGroup::new("method").args(["replace", "saliency"]).required(true)))]
 pub struct Args {
@@ -30,19 +32,18 @@ pub struct Args {
     pub(super) encoder: Option<PathBuf>,
 
     /// Input text; `A ||| B` is a sentence pair.
-    #[arg(conflicts_with_all = ["input", "data"])]
+    #[arg(conflicts_with_all = ["input", "input_format", "columns", "data"])]
     pub(super) text: Option<String>,
 
     /// Input file, or - for standard input.
     #[arg(long, value_name = "FILE|-", conflicts_with = "data")]
     pub(super) input: Option<PathBuf>,
 
-    /// Input format [default: from the file extension: .tsv; .csv; .jsonl, .ndjson, .json; .parquet; else text].
-    #[arg(long, value_enum, conflicts_with_all = ["text", "data"])]
-    pub(super) format: Option<TextFormat>,
+    #[command(flatten)]
+    pub(super) texts_of_input: InputArgs,
 
     /// Data folder made by make-pretrain-data; its masked instances are the input.
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["input_format", "columns"])]
     pub(super) data: Option<PathBuf>,
 
     /// Number of instances from --data [default: 100].
@@ -67,7 +68,7 @@ pub struct Args {
     pub(super) threads: ThreadArgs,
 
     #[command(flatten)]
-    pub(super) output_format: OutputFormatArgs,
+    pub(super) format: FormatArgs,
 
     /// Print the result as one JSON object.
     #[arg(long)]

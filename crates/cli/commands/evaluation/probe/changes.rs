@@ -3,7 +3,6 @@
 use std::path::Path;
 
 use bert_inference::{Error, Prediction, Probe, Prober};
-use bert_task_files::{NewTexts, TextColumns};
 use bert_training::probe_instances;
 use serde::Serialize;
 
@@ -31,8 +30,7 @@ impl Probes {
                 probe_instances(prober, folder, data, args.instances.unwrap_or(100), &args.replace)?
             }
             (_, Some(source), _) => {
-                let texts = NewTexts { source, format: args.format, columns: TextColumns::default() };
-                prober.source(&texts, &args.replace)?
+                prober.source(&args.texts_of_input.texts(source, None)?, &args.replace)?
             }
             (text, ..) => prober.text(text_or_pair(text.as_deref().unwrap_or_default()), &args.replace)?,
         };
