@@ -128,23 +128,19 @@ impl Durable for FaultyFile {
 
 impl FileSystem for Faulty {
     fn read(&self, path: &Path, limit: u64) -> io::Result<Vec<u8>> {
-        self.step_read()?;
-        Disk.read(path, limit)
+        self.step_read().and_then(|()| Disk.read(path, limit))
     }
 
     fn metadata(&self, path: &Path) -> io::Result<Metadata> {
-        self.step_read()?;
-        Disk.metadata(path)
+        self.step_read().and_then(|()| Disk.metadata(path))
     }
 
     fn symlink_metadata(&self, path: &Path) -> io::Result<Metadata> {
-        self.step_read()?;
-        Disk.symlink_metadata(path)
+        self.step_read().and_then(|()| Disk.symlink_metadata(path))
     }
 
     fn names(&self, path: &Path) -> io::Result<Vec<OsString>> {
-        self.step_read()?;
-        Disk.names(path)
+        self.step_read().and_then(|()| Disk.names(path))
     }
 
     fn create(&self, path: &Path) -> io::Result<Box<dyn Durable>> {
@@ -158,13 +154,11 @@ impl FileSystem for Faulty {
     }
 
     fn open_lock(&self, path: &Path) -> io::Result<File> {
-        self.step(if path.exists() { Kind::Other } else { Kind::Growing })?;
-        Disk.open_lock(path)
+        self.step(if path.exists() { Kind::Other } else { Kind::Growing }).and_then(|()| Disk.open_lock(path))
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        self.step(Kind::Other)?;
-        Disk.rename(from, to)
+        self.step(Kind::Other).and_then(|()| Disk.rename(from, to))
     }
 
     fn sync_folder(&self, path: &Path) -> io::Result<()> {
@@ -173,22 +167,18 @@ impl FileSystem for Faulty {
     }
 
     fn remove_file(&self, path: &Path) -> io::Result<()> {
-        self.step(Kind::Other)?;
-        Disk.remove_file(path)
+        self.step(Kind::Other).and_then(|()| Disk.remove_file(path))
     }
 
     fn create_dir(&self, path: &Path) -> io::Result<()> {
-        self.step(Kind::Growing)?;
-        Disk.create_dir(path)
+        self.step(Kind::Growing).and_then(|()| Disk.create_dir(path))
     }
 
     fn remove_dir(&self, path: &Path) -> io::Result<()> {
-        self.step(Kind::Other)?;
-        Disk.remove_dir(path)
+        self.step(Kind::Other).and_then(|()| Disk.remove_dir(path))
     }
 
     fn remove_dir_all(&self, path: &Path) -> io::Result<()> {
-        self.step(Kind::Other)?;
-        Disk.remove_dir_all(path)
+        self.step(Kind::Other).and_then(|()| Disk.remove_dir_all(path))
     }
 }

@@ -118,6 +118,18 @@ impl PowerCut {
         (folder, relative.file_name().expect("not the root").to_owned())
     }
 
+    /// Removes a name and everything below it.
+    fn remove(&self, path: &Path, remove: impl FnOnce(&Path) -> io::Result<()>) -> io::Result<()> {
+        let mut model = self.step()?;
+        remove(path)?;
+        let (folder, name) = self.locate(&model, path);
+        if let Some(node) = model.entry(folder, &name) {
+            model.unlink_all(node);
+        }
+        model.change(vec![(folder, name, None)]);
+        Ok(())
+    }
+
     fn open(&self, model: &mut Model, path: &Path) -> usize {
         let (folder, name) = self.locate(model, path);
         if let Some(node) = model.entry(folder, &name) {
@@ -320,11 +332,7 @@ impl FileSystem for PowerCut {
     }
 
     fn remove_file(&self, path: &Path) -> io::Result<()> {
-        let mut model = self.step()?;
-        Disk.remove_file(path)?;
-        let (folder, name) = self.locate(&model, path);
-        model.change(vec![(folder, name, None)]);
-        Ok(())
+        self.remove(path, |path| Disk.remove_file(path))
     }
 
     fn create_dir(&self, path: &Path) -> io::Result<()> {
@@ -338,22 +346,11 @@ impl FileSystem for PowerCut {
     }
 
     fn remove_dir(&self, path: &Path) -> io::Result<()> {
-        let mut model = self.step()?;
-        Disk.remove_dir(path)?;
-        let (folder, name) = self.locate(&model, path);
-        model.change(vec![(folder, name, None)]);
-        Ok(())
+        self.remove(path, |path| Disk.remove_dir(path))
     }
 
     fn remove_dir_all(&self, path: &Path) -> io::Result<()> {
-        let mut model = self.step()?;
-        Disk.remove_dir_all(path)?;
-        let (folder, name) = self.locate(&model, path);
-        if let Some(node) = model.entry(folder, &name) {
-            model.unlink_all(node);
-        }
-        model.change(vec![(folder, name, None)]);
-        Ok(())
+        self.remove(path, |path| Disk.remove_dir_all(path))
     }
 }
 
