@@ -6,6 +6,7 @@
 
 use std::cmp::Ordering;
 
+use bert_inference::host_tensors::{int_vector, values};
 use bert_model::Mode;
 use burn::tensor::activation::log_softmax;
 use burn::tensor::{Int, Tensor, TensorData};
@@ -203,7 +204,7 @@ impl<'a> StepScores<'a> {
         let repeat = |MaskedStates { states, bias }| {
             let [batch, ..] = Tensor::<3>::dims(&states);
             let rows: Vec<i32> = (0..batch * copies).map(|row| (row / copies) as i32).collect();
-            let rows: Tensor<1, Int> = indices(&rows, &states.device());
+            let rows = int_vector(&rows, &states.device());
             MaskedStates { states: states.select(0, rows.clone()), bias: Tensor::<4>::select(bias, 0, rows) }
         };
         let encoded = match copies {
@@ -224,18 +225,13 @@ impl<'a> StepScores<'a> {
         let hidden = transformer.decode(ids, self.position, &mut self.caches, Mode::Eval);
         self.position += 1;
         let width = hidden.dims()[2];
-        let scores = log_softmax(transformer.logits(hidden.reshape([rows, width])), 1); // [rows, vocabulary]
-        scores.into_data_as::<f32>().try_into_vec().expect("converted to f32")
+        values(log_softmax(transformer.logits(hidden.reshape([rows, width])), 1)) // [rows, vocabulary]
     }
 
     /// Replaces every row by the row that it continues; both must belong to the same sentence.
     pub fn select(&mut self, rows: &[usize]) {
         let rows: Vec<i32> = rows.iter().map(|&row| row as i32).collect();
-        let rows = indices(&rows, &self.model.transformer.target_embeddings.weight.val().device());
+        let rows = int_vector(&rows, &self.model.transformer.target_embeddings.weight.val().device());
         self.caches.iter_mut().for_each(|cache| cache.select_targets(&rows));
     }
-}
-
-fn indices(values: &[i32], device: &burn::tensor::Device) -> Tensor<1, Int> {
-    Tensor::from_data(TensorData::new(values.to_vec(), [values.len()]), device)
 }

@@ -1,51 +1,41 @@
 //! Tokenized sentences and batches of them.
 
-use bert_inference::{ModelTokenizer, PaddedBatch};
+use bert_inference::host_tensors::int_vector;
+use bert_inference::{Features, ModelTokenizer};
 use bert_model::BertInput;
 use bert_random::{Domain, Permutation, Stream};
-use bert_tasks::EncodedPair;
-use burn::tensor::{Device, Int, Tensor, TensorData};
+use burn::tensor::{Device, Tensor, TensorData};
 
 use crate::model::transformer::{SourceBatch, TargetBatch};
 use crate::text::parallel::SentencePair;
-use crate::text::tokenizers::{Tokenizers, encode};
+use crate::text::tokenizers::Tokenizers;
 
 /// Tokenized source sentences.
 pub(crate) struct EncodedSources {
-    source: Vec<EncodedPair>,
-    bert: Option<Vec<EncodedPair>>,
-    pads: [i32; 2],
-    max_length: usize,
+    source: Features,
+    bert: Option<Features>,
 }
 
 impl EncodedSources {
     /// Tokenizes sentences and cuts them to `max_length` tokens.
     pub(crate) fn new(texts: &[&str], tokenizers: &Tokenizers, max_length: usize) -> Self {
-        let all = |tokenizer: &ModelTokenizer| -> Vec<EncodedPair> {
-            texts.iter().map(|text| encode(tokenizer, text, max_length)).collect()
+        let all = |tokenizer: &ModelTokenizer| {
+            let encoded = texts.iter().map(|text| tokenizer.encode(*text, max_length)).collect();
+            Features::from_encoded(encoded, &tokenizer.vocabulary, max_length)
         };
-        let pad = |tokenizer: &ModelTokenizer| tokenizer.vocabulary.pad_id() as i32;
-        Self {
-            source: all(&tokenizers.source),
-            bert: tokenizers.bert.as_ref().map(all),
-            pads: [pad(&tokenizers.source), tokenizers.bert.as_ref().map_or(0, pad)],
-            max_length,
-        }
+        Self { source: all(&tokenizers.source), bert: tokenizers.bert.as_ref().map(all) }
     }
 
     /// Returns the number of tokens of each sentence.
     pub(crate) fn lengths(&self) -> Vec<usize> {
-        self.source.iter().map(|encoded| encoded.input_ids.len()).collect()
+        (0..self.source.count()).map(|at| self.source.sequences(at)[0].input_ids.len()).collect()
     }
 
     /// Returns a batch of sentences.
     pub(crate) fn batch(&self, sentences: &[usize], device: &Device) -> SourceBatch {
-        let input = |all: &[EncodedPair], pad| -> BertInput {
-            let rows: Vec<&EncodedPair> = sentences.iter().map(|&at| &all[at]).collect();
-            PaddedBatch::new(&rows, pad, self.max_length).input(device)
-        };
-        let BertInput { input_ids, input_mask, .. } = input(&self.source, self.pads[0]);
-        SourceBatch { input_ids, input_mask, bert: self.bert.as_ref().map(|all| input(all, self.pads[1])) }
+        let input = |all: &Features| all.batch(sentences.to_vec()).input(device);
+        let BertInput { input_ids, input_mask, .. } = input(&self.source);
+        SourceBatch { input_ids, input_mask, bert: self.bert.as_ref().map(input) }
     }
 }
 
@@ -71,7 +61,7 @@ impl EncodedPairs {
     pub(crate) fn new(pairs: &[SentencePair], tokenizers: &Tokenizers, max_length: usize) -> Self {
         let sources: Vec<&str> = pairs.iter().map(|pair| pair.source.as_str()).collect();
         let target = |pair: &SentencePair| {
-            let encoded = encode(&tokenizers.target, &pair.target, max_length);
+            let encoded = tokenizers.target.encode(pair.target.as_str(), max_length);
             encoded.input_ids.into_iter().map(|id| id as i32).collect()
         };
         Self {
@@ -112,15 +102,11 @@ impl EncodedPairs {
             positions.extend((first..first + real).map(|at| at as i32));
             labels.extend(&target[1..]);
         }
-        let vector = |values: Vec<i32>| -> Tensor<1, Int> {
-            let count = values.len();
-            Tensor::from_data(TensorData::new(values, [count]), device)
-        };
         let tokens = labels.len();
         let target = TargetBatch {
             input_ids: Tensor::from_data(TensorData::new(ids, [pairs.len(), length]), device),
-            positions: vector(positions),
-            labels: vector(labels),
+            positions: int_vector(&positions, device),
+            labels: int_vector(&labels, device),
         };
         PairBatch { source: self.sources.batch(pairs, device), target, tokens }
     }

@@ -2,10 +2,9 @@
 
 use std::path::Path;
 
-use bert_data::{Tokenizer, TokenizerSettings, Vocabulary};
+use bert_data::{TokenizerSettings, Vocabulary};
 use bert_inference::ModelTokenizer;
 use bert_storage::Error;
-use bert_tasks::{EncodedPair, SpecialIds, encode_pair};
 use serde::{Deserialize, Serialize};
 use tokenizers::Decoder;
 use tokenizers::decoders::wordpiece::WordPiece;
@@ -54,7 +53,10 @@ impl Tokenizers {
     }
 
     pub(crate) fn open(folder: &Path, settings: &SavedSettings) -> Result<Self, Error> {
-        let open = |name, settings| open(&folder.join(name), settings);
+        let open = |name, settings| {
+            let path = folder.join(name);
+            Ok::<_, Error>(ModelTokenizer::new(Vocabulary::read(&path)?, settings, path))
+        };
         Ok(Self {
             source: open(SOURCE, settings.source)?,
             target: open(TARGET, settings.target)?,
@@ -113,18 +115,6 @@ pub fn is_wide(c: char) -> bool {
 
 fn is_kana(c: char) -> bool {
     matches!(c, '\u{3040}'..='\u{30ff}' | '\u{31f0}'..='\u{31ff}' | '\u{ff66}'..='\u{ff9f}')
-}
-
-fn open(path: &Path, settings: TokenizerSettings) -> Result<ModelTokenizer, Error> {
-    let vocabulary = Vocabulary::read(path)?;
-    let tokenizer = Tokenizer::new(&vocabulary, settings);
-    Ok(ModelTokenizer { vocabulary, tokenizer, settings, source: path.to_path_buf() })
-}
-
-/// Returns `[CLS] text [SEP]`, cut to `max_length` tokens.
-pub(crate) fn encode(tokenizer: &ModelTokenizer, text: &str, max_length: usize) -> EncodedPair {
-    let special = SpecialIds { cls: tokenizer.vocabulary.cls_id(), sep: tokenizer.vocabulary.sep_id() };
-    encode_pair(&tokenizer.ids(text), None, special, max_length)
 }
 
 #[cfg(test)]
