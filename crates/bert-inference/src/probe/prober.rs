@@ -287,10 +287,9 @@ impl Prober {
             let now = &after.iter().find(|mask| mask.position == moved)?.probabilities;
             let best = largest(row);
             let best_now = largest(now);
-            let number = words.iter().position(|word| word.contains(position)).map_or(0, |word| word + 1);
             let truth = subject.masked.iter().find(|masked| masked.position == *position);
             Some(Prediction {
-                of: format!("[MASK] {number}"),
+                of: format!("[MASK] {}", word_number(words, *position)),
                 truth: truth.map(|masked| token(masked.id as usize)),
                 before: Guess { answer: token(best), probability: Some(row[best]) },
                 after: Guess { answer: token(best_now), probability: Some(now[best_now]) },
@@ -350,6 +349,11 @@ fn positions(
             Err(Error::option("replace", reason))
         }
     }
+}
+
+/// Returns the number of the word at a position, from 1; 0 if no word is there.
+pub(super) fn word_number(words: &[Range<usize>], position: usize) -> usize {
+    words.iter().position(|word| word.contains(&position)).map_or(0, |at| at + 1)
 }
 
 /// Returns the index of the largest value; ties go to the first.

@@ -7,18 +7,18 @@
 
 use std::fmt;
 
-use bert_model::Mode;
+use bert_model::{BertModel, Mode};
 use bert_tasks::{EncodedPair, InputText};
 use burn::module::Module;
-use burn::tensor::Tensor;
+use burn::tensor::{Device, Tensor};
 use serde::Serialize;
 
 use crate::compute::host_tensors::read;
 use crate::encoding::examples::PaddedBatch;
 use crate::error::Error;
-use crate::fill_mask::MaskFiller;
+use crate::fill_mask::{MaskFiller, MaskProbabilities};
 use crate::prediction::classifier::{Answer, Classifier};
-use crate::probe::prober::{Head, Prober};
+use crate::probe::prober::{Head, Prober, largest, word_number};
 use crate::probe::word_edits::{with_ids_at, word_ranges, word_text};
 
 /// The effect of one word on a prediction. Positive values support the prediction.
@@ -64,19 +64,19 @@ impl fmt::Display for Saliency {
 }
 
 /// A prediction and its target.
-struct Target {
+struct Target<'a> {
     of: String,
     answer: String,
     probability: Option<f32>,
-    kind: TargetKind,
+    kind: TargetKind<'a>,
 }
 
 #[derive(Clone, Copy)]
-enum TargetKind {
+enum TargetKind<'a> {
     /// The class or the score with this index.
-    Output(usize),
+    Output(&'a Classifier, usize),
     /// The word with this id at the mask with this number; `position` is the position of the mask.
-    Word { id: usize, mask: usize, position: usize },
+    Word { filler: &'a MaskFiller, id: usize, mask: usize, position: usize },
 }
 
 impl Prober {
@@ -95,28 +95,26 @@ impl Prober {
         targets.into_iter().map(|target| self.saliency_of(&encoded, target)).collect()
     }
 
-    fn targets(&self, encoded: &EncodedPair) -> Result<Vec<Target>, Error> {
+    fn targets(&self, encoded: &EncodedPair) -> Result<Vec<Target<'_>>, Error> {
         match &self.head {
             Head::Class(classifier) => {
                 let answer = classifier.answer_encoded(encoded.clone())?;
                 let index = classifier.output_of(&answer);
                 let probability = probability_of(&answer, index);
                 let of = if probability.is_some() { "class" } else { "score" }.to_string();
-                let kind = TargetKind::Output(index);
+                let kind = TargetKind::Output(classifier, index);
                 Ok(vec![Target { of, answer: answer.short(), probability, kind }])
             }
             Head::Masks(filler) => {
                 let words = word_ranges(encoded, &self.tokenizer().vocabulary);
-                let target = |(mask, found): (usize, crate::fill_mask::MaskProbabilities)| {
-                    let id = super::prober::largest(&found.probabilities);
+                let target = |(mask, found): (usize, MaskProbabilities)| {
+                    let id = largest(&found.probabilities);
                     let position = found.position;
-                    let number =
-                        words.iter().position(|word| word.contains(&position)).map_or(0, |at| at + 1);
                     Target {
-                        of: format!("[MASK] {number}"),
+                        of: format!("[MASK] {}", word_number(&words, position)),
                         answer: self.tokenizer().vocabulary.token(id as u32).to_string(),
                         probability: Some(found.probabilities[id]),
-                        kind: TargetKind::Word { id, mask, position },
+                        kind: TargetKind::Word { filler, id, mask, position },
                     }
                 };
                 Ok(filler.probabilities(encoded)?.into_iter().enumerate().map(target).collect())
@@ -124,26 +122,16 @@ impl Prober {
         }
     }
 
-    fn saliency_of(&self, encoded: &EncodedPair, target: Target) -> Result<Saliency, Error> {
+    fn saliency_of(&self, encoded: &EncodedPair, target: Target<'_>) -> Result<Saliency, Error> {
         let Target { of, answer, probability, kind } = target;
         let vocabulary = &self.tokenizer().vocabulary;
-        let gradients = match (&self.head, kind) {
-            (Head::Class(classifier), TargetKind::Output(index)) => {
-                class_gradients(classifier, encoded, index)?
-            }
-            (Head::Masks(filler), TargetKind::Word { id, position, .. }) => {
-                word_gradients(filler, encoded, id, position)?
-            }
-            _ => unreachable!("one head"),
-        };
-        let before = self.value(encoded, kind)?;
+        let gradients = kind.gradients(encoded)?;
+        let before = kind.value(encoded)?;
         let words = word_ranges(encoded, vocabulary).into_iter().enumerate().map(|(at, range)| {
             let is_target = matches!(kind, TargetKind::Word { position, .. } if range.contains(&position));
             let is_mask = encoded.input_ids[range.clone()].contains(&vocabulary.mask_id());
             let leave_one_out = (!is_target && !is_mask)
-                .then(|| {
-                    Ok::<f32, Error>(before - self.value(&with_ids_at(encoded, range.clone(), &[]), kind)?)
-                })
+                .then(|| Ok::<f32, Error>(before - kind.value(&with_ids_at(encoded, range.clone(), &[]))?))
                 .transpose()?;
             Ok(WordSaliency {
                 position: at + 1,
@@ -155,22 +143,42 @@ impl Prober {
         let words = words.collect::<Result<_, Error>>()?;
         Ok(Saliency { of, answer, probability, words })
     }
+}
 
-    /// Returns the probability or the score of a target. Masks keep their number when a word is removed.
-    fn value(&self, encoded: &EncodedPair, kind: TargetKind) -> Result<f32, Error> {
-        Ok(match (&self.head, kind) {
-            (Head::Class(classifier), TargetKind::Output(index)) => {
+impl TargetKind<'_> {
+    /// Returns the probability or the score. Masks keep their number when a word is removed.
+    fn value(self, encoded: &EncodedPair) -> Result<f32, Error> {
+        match self {
+            Self::Output(classifier, index) => {
                 let answer = classifier.answer_encoded(encoded.clone())?;
-                match answer {
+                Ok(match answer {
                     Answer::Score { score } => score,
                     Answer::Class { .. } => probability_of(&answer, index).unwrap_or(0.0),
-                }
+                })
             }
-            (Head::Masks(filler), TargetKind::Word { id, mask, .. }) => {
-                filler.probabilities(encoded)?[mask].probabilities[id]
+            Self::Word { filler, id, mask, .. } => Ok(filler.probabilities(encoded)?[mask].probabilities[id]),
+        }
+    }
+
+    /// Returns gradient times input of every token.
+    fn gradients(self, encoded: &EncodedPair) -> Result<Vec<f32>, Error> {
+        let (logits, target, hidden) = match self {
+            Self::Output(classifier, index) => {
+                let Some(model) = classifier.linear_model() else {
+                    let reason = "the model is a head on frozen features, for which it is not available";
+                    return Err(Error::option("saliency", reason.to_string()));
+                };
+                let model = model.clone().train();
+                let (hidden, states) = states_of(&model.bert, encoded, &classifier.opened.device);
+                (model.classify(model.bert.pooler.forward(states), Mode::Eval), index, hidden)
             }
-            _ => unreachable!("one head"),
-        })
+            Self::Word { filler, id, position, .. } => {
+                let model = filler.opened.model.clone().train();
+                let (hidden, states) = states_of(&model.bert, encoded, &filler.opened.device);
+                (model.prediction_logits(states.narrow(1, position, 1).squeeze_dim(0)), id, hidden)
+            }
+        };
+        gradient_times_input(logits.narrow(1, target, 1).sum(), hidden)
     }
 }
 
@@ -182,35 +190,15 @@ fn probability_of(answer: &Answer, class: usize) -> Option<f32> {
     }
 }
 
-/// Returns gradient times input of every token for an output of a classifier.
-fn class_gradients(classifier: &Classifier, encoded: &EncodedPair, output: usize) -> Result<Vec<f32>, Error> {
-    let Some(model) = classifier.linear_model() else {
-        let reason = "the model is a head on frozen features, for which it is not available".to_string();
-        return Err(Error::option("saliency", reason));
-    };
-    let model = model.clone().train();
-    let device = classifier.opened.device.clone().autodiff();
-    let (hidden, bias) = model.bert.embed(PaddedBatch::single(encoded).input(&device), Mode::Eval);
+/// Returns the embeddings of a text, whose gradients are wanted, and the states of the last layer.
+///
+/// # Shapes
+/// Both are `[1, seq, hidden]`.
+fn states_of(bert: &BertModel, encoded: &EncodedPair, device: &Device) -> (Tensor<3>, Tensor<3>) {
+    let input = PaddedBatch::single(encoded).input(&device.clone().autodiff());
+    let (hidden, bias) = bert.embed(input, Mode::Eval);
     let hidden = hidden.detach().require_grad();
-    let states = model.bert.encoder.forward(hidden.clone(), bias, Mode::Eval);
-    let logits = model.classify(model.bert.pooler.forward(states), Mode::Eval);
-    gradient_times_input(logits.narrow(1, output, 1).sum(), hidden)
-}
-
-/// Returns gradient times input of every token for a word at a mask.
-fn word_gradients(
-    filler: &MaskFiller,
-    encoded: &EncodedPair,
-    id: usize,
-    position: usize,
-) -> Result<Vec<f32>, Error> {
-    let model = filler.opened.model.clone().train();
-    let device = filler.opened.device.clone().autodiff();
-    let (hidden, bias) = model.bert.embed(PaddedBatch::single(encoded).input(&device), Mode::Eval);
-    let hidden = hidden.detach().require_grad();
-    let states = model.bert.encoder.forward(hidden.clone(), bias, Mode::Eval); // [1, seq, hidden]
-    let logits = model.prediction_logits(states.narrow(1, position, 1).squeeze_dim(0));
-    gradient_times_input(logits.narrow(1, id, 1).sum(), hidden)
+    (hidden.clone(), bert.encoder.forward(hidden, bias, Mode::Eval))
 }
 
 /// Returns for each token the sum of its vector times the gradient of a scalar.
