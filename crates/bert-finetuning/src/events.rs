@@ -108,20 +108,7 @@ pub const PROGRESS: &str = "progress.jsonl";
 #[serde(untagged)]
 pub enum ProgressRecord {
     /// A finished step.
-    Step {
-        /// Configuration of a grid, from 1.
-        cell: usize,
-        /// Seed of the run.
-        seed: u64,
-        /// Step number, from 1.
-        step: u64,
-        /// Total steps of the run.
-        steps: u64,
-        /// Training loss.
-        loss: f64,
-        /// Seconds since the log was opened.
-        second: f64,
-    },
+    Step(ProgressStep),
     /// Scores after an epoch.
     Scores {
         /// Configuration of a grid, from 1.
@@ -133,6 +120,23 @@ pub enum ProgressRecord {
         /// The scores.
         scores: Scores,
     },
+}
+
+/// A finished step.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ProgressStep {
+    /// Configuration of a grid, from 1.
+    pub cell: usize,
+    /// Seed of the run.
+    pub seed: u64,
+    /// Step number, from 1.
+    pub step: u64,
+    /// Total steps of the run.
+    pub steps: u64,
+    /// Training loss.
+    pub loss: f64,
+    /// Seconds since the log was opened.
+    pub second: f64,
 }
 
 /// An open log.
@@ -154,7 +158,8 @@ impl LiveLog {
         let record = match event {
             &FinetuneEvent::Step { cell, seed, step, steps, loss } => {
                 let second = self.start.elapsed().as_secs_f64();
-                ProgressRecord::Step { cell: cell.unwrap_or(1), seed, step, steps, loss, second }
+                let cell = cell.unwrap_or(1);
+                ProgressRecord::Step(ProgressStep { cell, seed, step, steps, loss, second })
             }
             FinetuneEvent::Evaluated { cell, seed, epoch, scores, .. } => ProgressRecord::Scores {
                 cell: cell.unwrap_or(1),
@@ -189,9 +194,8 @@ mod tests {
         log.add(&step(Some(2), 2));
         let text = std::fs::read_to_string(folder.path().join(PROGRESS)).unwrap();
         let runs = text.lines().map(|line| match serde_json::from_str(line).unwrap() {
-            ProgressRecord::Step { cell, seed, .. } | ProgressRecord::Scores { cell, seed, .. } => {
-                (cell, seed)
-            }
+            ProgressRecord::Step(ProgressStep { cell, seed, .. })
+            | ProgressRecord::Scores { cell, seed, .. } => (cell, seed),
         });
         assert_eq!(runs.collect::<Vec<_>>(), [(1, 1), (2, 1), (2, 2)]);
     }

@@ -66,7 +66,7 @@ pub use crate::run::run_report::{EpochReport, RunReport};
 
 // The other crates of the workspace use these items, which may change in any version.
 #[doc(hidden)]
-pub use crate::events::{PROGRESS, ProgressRecord};
+pub use crate::events::{PROGRESS, ProgressRecord, ProgressStep};
 #[doc(hidden)]
 pub use crate::files::{folder::DEV_LABELS, model_card};
 #[doc(hidden)]

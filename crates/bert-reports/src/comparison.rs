@@ -12,6 +12,7 @@ use bert_pages::{
     verdict,
 };
 use bert_storage::exists;
+use bert_tasks::Interval;
 use bert_training::Error;
 use bert_training::identity::RUN;
 use maud::{Markup, html};
@@ -19,7 +20,7 @@ use serde_json::Value;
 
 use crate::compare::named_warnings;
 use crate::findings::{Finding, Severity, findings};
-use crate::page::{Report, findings_list};
+use crate::page::{Report, findings_list, no_run};
 use crate::run_record::RunRecord;
 
 /// Maximum number of points of a curve.
@@ -38,11 +39,7 @@ pub fn comparison_page(folders: &[&Path]) -> Result<Report, Error> {
         } else if exists(&folder.join("report.json"))? {
             tunings.push((folder.display().to_string(), FinetuneReport::read(folder)?));
         } else {
-            return Err(Error::failed(
-                "neither a pre-training run (run.json) nor a fine-tuning (report.json); for a data folder use bert \
-                 inspect --html",
-            )
-            .at(folder));
+            return Err(no_run(folder));
         }
     }
     let mut notes = warnings(&runs);
@@ -76,9 +73,8 @@ fn best(runs: &[RunRecord], tunings: &[(String, FinetuneReport)]) -> String {
         format!("{} has the lowest held-out loss: {loss:.3} nats per character.", run.folder.display())
     });
     let scores = tunings.iter().filter_map(|(name, report)| {
-        let primary = report.dev.task.spec().primary;
-        let summary = report.dev.metrics.iter().find(|m| m.metric == primary)?;
-        Some((name, primary, summary.statistics.mean))
+        let (primary, statistics) = report.dev.main();
+        Some((name, primary, statistics?.mean))
     });
     let is_one_set = tunings.iter().all(|(_, report)| has_dev_set_of(report, &tunings[0].1));
     let highest =
@@ -258,8 +254,7 @@ fn curves(runs: &[RunRecord], points: impl Fn(&RunRecord) -> Vec<(f64, f64)>, li
 /// Renders the scores and settings of fine-tunings.
 fn finetunings(tunings: &[(String, FinetuneReport)]) -> Markup {
     let row = |(name, report): &(String, FinetuneReport)| -> Vec<Cell> {
-        let primary = report.dev.task.spec().primary;
-        let statistics = report.dev.metrics.iter().find(|m| m.metric == primary).map(|m| m.statistics);
+        let (primary, statistics) = report.dev.main();
         let figure =
             |value: Option<f64>| Cell::Figure(value.map_or("–".into(), |value| primary.with_unit(value)));
         vec![
@@ -268,9 +263,7 @@ fn finetunings(tunings: &[(String, FinetuneReport)]) -> Markup {
             Cell::Text(primary.to_string()),
             figure(statistics.map(|s| s.mean)),
             figure(statistics.and_then(|s| s.sd)),
-            Cell::Text(report.dev.interval.as_ref().map_or("–".into(), |interval| {
-                format!("{} to {}", primary.with_unit(interval.low), primary.with_unit(interval.high))
-            })),
+            Cell::Text(report.dev.interval.as_ref().map_or("–".into(), Interval::range)),
             figure(statistics.map(|s| s.max)),
             Cell::Figure(report.dev.runs.len().to_string()),
             Cell::Text(report.start.display().to_string()),

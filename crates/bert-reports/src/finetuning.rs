@@ -6,7 +6,7 @@ use bert_finetuning::{CellReport, EpochReport, FinetuneReport, FusionReport, Gri
 use bert_pages::{
     Cell, Curve, Figure, Head, Line, chart, chart_page, figures, grouped, series_color, table, tiles, verdict,
 };
-use bert_tasks::{Calibration, Interval, Kind, Metric, SeedSummary, SummaryRow};
+use bert_tasks::{Calibration, Interval, Kind, Metric, SeedSummary, Statistics, SummaryRow};
 use bert_training::Error;
 use maud::{Markup, html};
 
@@ -79,9 +79,7 @@ fn about(report: &FinetuneReport) -> Vec<String> {
 /// Renders the score and its distance from the baseline in one sentence.
 fn result(report: &FinetuneReport) -> Markup {
     let dev = &report.dev;
-    let primary = dev.task.spec().primary;
-    let Some(summary) = dev.metrics.iter().find(|m| m.metric == primary) else { return Markup::default() };
-    let mean = summary.statistics.mean;
+    let (primary, Some(Statistics { mean, .. })) = dev.main() else { return Markup::default() };
     let plural = if dev.runs.len() == 1 { "" } else { "s" };
     let over = format!("over {} seed{plural}", dev.runs.len());
     let majority = dev.majority_baseline.get(primary).map(|majority| {
@@ -166,10 +164,9 @@ fn tiles_of(report: &FinetuneReport) -> Vec<Figure<'static>> {
 
 /// Returns the key figures of the scores on dev.
 fn score_tiles(dev: &SeedSummary) -> Vec<Figure<'static>> {
-    let primary = dev.task.spec().primary;
+    let (primary, statistics) = dev.main();
     let mut tiles = Vec::new();
-    if let Some(summary) = dev.metrics.iter().find(|m| m.metric == primary) {
-        let s = summary.statistics;
+    if let Some(s) = statistics {
         let sd = s.sd.map_or("one seed".to_string(), |sd| {
             format!("SD {} over {} seeds", primary.with_unit(sd), dev.runs.len())
         });
@@ -177,8 +174,8 @@ fn score_tiles(dev: &SeedSummary) -> Vec<Figure<'static>> {
         tiles.push(("mean on dev", primary.with_unit(s.mean), format!("{primary}; median {median}; {sd}")));
     }
     if let Some(interval) = &dev.interval {
-        let value = format!("{} to {}", primary.with_unit(interval.low), primary.with_unit(interval.high));
-        tiles.push(("95 % interval of the mean", value, Interval::coverage(dev.runs.len()).to_string()));
+        let coverage = Interval::coverage(dev.runs.len()).to_string();
+        tiles.push(("95 % interval of the mean", interval.range(), coverage));
     }
     if let Some(majority) = dev.majority_baseline.get(primary) {
         let remark = format!("{primary} of one answer: {}", dev.baseline_answer());

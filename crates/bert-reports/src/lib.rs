@@ -73,11 +73,7 @@ pub fn report(folder: &Path, others: &[&Path]) -> Result<Report, Error> {
         return Err(Error::failed(text).absent().at(folder));
     }
     if !exists(&folder.join("report.json"))? {
-        return Err(Error::failed(
-            "neither a pre-training run (run.json) nor a fine-tuning (report.json); for a data folder use bert \
-             inspect --html",
-        )
-        .at(folder));
+        return Err(page::no_run(folder));
     }
     if !others.is_empty() {
         let reason = format!("{} is a fine-tuning, not a pre-training run", folder.display());

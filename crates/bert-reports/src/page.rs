@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use bert_pages::verdict;
+use bert_training::Error;
 use maud::{Markup, html};
 
 use crate::findings::{Finding, Severity};
@@ -15,6 +16,27 @@ pub struct Report {
     pub html: String,
     /// The findings, warnings first.
     pub findings: Vec<Finding>,
+}
+
+/// Returns the error for a folder that is neither a run nor a fine-tuning.
+pub(crate) fn no_run(folder: &Path) -> Error {
+    let text = "neither a pre-training run (run.json) nor a fine-tuning (report.json); for a data folder use bert inspect \
+                --html";
+    Error::failed(text).at(folder)
+}
+
+/// Formats seconds with two units.
+pub(crate) fn duration(seconds: f64) -> String {
+    let seconds = seconds.round() as u64;
+    let days = seconds / 86_400;
+    let hours = seconds / 3600 % 24;
+    let minutes = seconds / 60 % 60;
+    match (days, hours, minutes) {
+        (0, 0, 0) => format!("{seconds} s"),
+        (0, 0, _) => format!("{minutes} min {} s", seconds % 60),
+        (0, ..) => format!("{hours} h {minutes} min"),
+        _ => format!("{days} d {hours} h"),
+    }
 }
 
 /// Renders the most important finding as the result of the page, and returns it with the other findings. Warnings are
@@ -73,6 +95,12 @@ pub(crate) fn settings(value: &serde_json::Value) -> Markup {
 mod tests {
     use super::*;
     use crate::findings::Severity;
+
+    #[test]
+    fn durations_have_two_units() {
+        let texts = [4.4, 65.0, 3700.0, 90_000.0].map(duration);
+        assert_eq!(texts, ["4 s", "1 min 5 s", "1 h 1 min", "1 d 1 h"]);
+    }
 
     #[test]
     fn text_is_escaped_everywhere() {

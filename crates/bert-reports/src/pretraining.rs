@@ -12,8 +12,7 @@ use maud::{Markup, html};
 use crate::comparison::same_vocabulary;
 use crate::filled_sentences::filled_sentences;
 use crate::findings::{Finding, Severity, findings};
-use crate::live::status::duration;
-use crate::page::{Report, commit_words, findings_list, folder_name, settings, split_verdict};
+use crate::page::{Report, commit_words, duration, findings_list, folder_name, settings, split_verdict};
 use crate::run_record::RunRecord;
 
 /// Maximum number of points of a curve; longer ones are averaged over intervals.
@@ -182,8 +181,8 @@ fn next_sentence_chart(run: &RunRecord, others: &[RunRecord]) -> Markup {
     chart("step", "next-sentence loss (nats)", &curves, &[("chance", 2f64.ln())])
 }
 
-/// Renders the training loss (pale, and smoothed), the held-out loss, and the same for other runs.
-fn loss_curves(
+/// Returns the training loss (pale, and smoothed), the held-out loss, and the same for other runs.
+pub(crate) fn loss_curves(
     run: &RunRecord,
     others: &[RunRecord],
     training: impl Fn(&StepMetrics) -> f64,
@@ -212,9 +211,13 @@ fn loss_curves(
 }
 
 fn plain_chart(run: &RunRecord, y: &str, value: impl Fn(&StepMetrics) -> f64) -> Markup {
+    chart("step", y, &[plain_curve(run, value)], &[])
+}
+
+/// Returns the curve of a value of the steps.
+pub(crate) fn plain_curve(run: &RunRecord, value: impl Fn(&StepMetrics) -> f64) -> Curve {
     let points = downsample(&run.curve(value), POINTS);
-    let curve = Curve::new("", series_color(0), Line::Plain, points);
-    chart("step", y, &[curve.with_scale(&run.step_scale())], &[])
+    Curve::new("", series_color(0), Line::Plain, points).with_scale(&run.step_scale())
 }
 
 fn explain_loss(run: &RunRecord) -> Markup {

@@ -156,24 +156,30 @@ impl RunRecord {
 }
 
 /// Returns the manifest of the run's training data, if the folder still has the same data.
-fn same_data(folder: &Path, identity: &RunIdentity) -> Option<Manifest> {
+pub(crate) fn same_data(folder: &Path, identity: &RunIdentity) -> Option<Manifest> {
     let manifest = Manifest::read(folder).ok()?;
     (identity.data == manifest.shards_digest()).then_some(manifest)
+}
+
+/// Returns the names of the first `most` files of the text of a data set, and the number of the others.
+pub(crate) fn input_names(manifest: &Manifest, most: usize, more: &str) -> String {
+    let inputs = &manifest.inputs;
+    let name = |path: &str| path.rsplit('/').next().unwrap_or(path).to_string();
+    let mut names: Vec<String> = inputs.iter().take(most).map(|input| name(&input.path)).collect();
+    if inputs.len() > most {
+        names.push(format!("{} {more}", inputs.len() - most));
+    }
+    names.join(", ")
 }
 
 /// Returns the names, the size and the language of the text of a data set.
 fn text_of(manifest: &Manifest) -> String {
     let inputs = &manifest.inputs;
-    let name = |path: &str| Path::new(path).file_name().map(|name| name.to_string_lossy().into_owned());
-    let mut names: Vec<String> = inputs.iter().take(2).filter_map(|input| name(&input.path)).collect();
-    if inputs.len() > names.len() {
-        names.push(format!("{} more files", inputs.len() - names.len()));
-    }
     let megabytes = inputs.iter().map(|input| input.bytes).sum::<u64>() as f64 / 1e6;
     let dump = inputs.iter().find_map(|input| Some(input.dump.as_ref()?.language.clone()));
     let language = manifest.config.language.clone().or(dump);
     let language = language.map_or_else(String::new, |code| format!(", language {code}"));
-    format!("{} ({megabytes:.1} MB{language})", names.join(", "))
+    format!("{} ({megabytes:.1} MB{language})", input_names(manifest, 2, "more files"))
 }
 
 /// Reads the records of a log of the run.

@@ -14,7 +14,7 @@ use bert_training::Error;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use crate::compare::saved_answers::{DevSet, check_sets, read_side};
+use crate::compare::saved_answers::{another_dev_set, check_sets, read_side};
 
 /// Settings that change a run, but hardly its scores.
 const WITHOUT_EFFECT_ON_SCORES: [&str; 2] = ["device", "merge_lora"];
@@ -113,25 +113,14 @@ struct SavedResult {
 }
 
 impl SavedResult {
-    fn dev_set(&self) -> DevSet<'_> {
-        DevSet { task: &self.dev.task, examples: self.dev.examples }
-    }
-
     /// Rejects a fine-tuning that was scored on a different dev set.
     fn check_same_dev(&self, first: &Self) -> Result<(), Error> {
-        let folder = &self.folders[0];
-        check_sets(&first.dev_set(), &first.folders[0], &self.dev_set(), folder)?;
+        let [first_folder, folder] = [first, self].map(|result| &result.folders[0]);
+        check_sets(&first.dev, first_folder, &self.dev, folder)?;
         if first.dev_digest != self.dev_digest {
-            let first = first.folders[0].clone();
-            let difference = "labels or texts differ".to_string();
-            Err(Error::usage(format!(
-                "not the same dev set as {}: {difference}; scores are compared on the same examples only",
-                first.display()
-            ))
-            .at(folder))
-        } else {
-            Ok(())
+            return Err(another_dev_set(first_folder, folder, "labels or texts differ"));
         }
+        Ok(())
     }
 
     /// Returns a group with the selected settings. If `start` is one of these settings, its value contains the name of

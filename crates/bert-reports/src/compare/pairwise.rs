@@ -91,16 +91,16 @@ pub fn compare_sides(first_folders: &[PathBuf], second_folders: &[PathBuf]) -> R
     let first = read_side(first_folders)?;
     let second = read_side(second_folders)?;
     check_same(&first, a, &second, b)?;
-    let metric = first.task.spec().primary;
+    let metric = first.dev.task.spec().primary;
     let test = paired(metric, &first, &second)?;
     let side = |answers: &DevAnswers, folders: &[PathBuf]| {
-        let value = |run: &SeedAnswers| score(&answers.task, &run.answers, &answers.labels).get(metric);
+        let value = |run: &SeedAnswers| score(&answers.dev.task, &run.answers, &answers.labels).get(metric);
         let values: Vec<f64> = answers.runs.iter().filter_map(value).collect();
         let seeds = answers.runs.iter().map(|run| run.seed).collect();
         Side { folders: folders.to_vec(), seeds, statistics: Statistics::new(&values) }
     };
     Ok(Comparison {
-        task: first.task.clone(),
+        task: first.dev.task.clone(),
         examples: first.labels.len(),
         mcnemar: if metric == Metric::Accuracy { seed_pairs(&first, &second) } else { Vec::new() },
         first: side(&first, first_folders),
@@ -116,7 +116,7 @@ fn paired(metric: Metric, first: &DevAnswers, second: &DevAnswers) -> Result<Pai
     let a = runs(first);
     let b = runs(second);
     paired_test(metric, &first.labels, &a, &b).ok_or_else(|| {
-        let reason = format!("the {metric} of task {} is not computed from single answers", first.task);
+        let reason = format!("the {metric} of task {} is not computed from single answers", first.dev.task);
         Error::option("paired", reason)
     })
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use bert_finetuning::{DEV_LABELS, FinetuneReport};
 use bert_storage::{exists, read_limited};
-use bert_tasks::{Kind, Label, Task};
+use bert_tasks::{Kind, Label, SeedSummary, Task};
 use bert_training::{Error, damaged};
 
 /// Maximum file size.
@@ -15,8 +15,8 @@ const LARGEST: u64 = 1 << 30;
 
 /// The predictions of a fine-tuning's runs on dev.
 pub(crate) struct DevAnswers {
-    /// The task.
-    pub(crate) task: Task,
+    /// The scores in the report.
+    pub(crate) dev: SeedSummary,
     /// The name of each example in the task's file: its index or row.
     names: Vec<String>,
     /// The labels.
@@ -30,27 +30,6 @@ pub(crate) struct DevAnswers {
 pub(crate) struct SeedAnswers {
     pub(crate) seed: u64,
     pub(crate) answers: Vec<Label>,
-}
-
-/// The task of a dev set, and the number of its examples.
-pub(crate) struct DevSet<'a> {
-    pub(crate) task: &'a Task,
-    pub(crate) examples: usize,
-}
-
-impl DevSet<'_> {
-    /// Returns whether scores on both sets are of the same kind. The columns of a table and the range of its training scores may
-    /// differ.
-    fn is_like(&self, other: &Self) -> bool {
-        let [one, two] = [self.task, other.task].map(Task::spec);
-        self.examples == other.examples && (one.name, one.metrics) == (two.name, two.metrics)
-    }
-}
-
-impl DevAnswers {
-    fn set(&self) -> DevSet<'_> {
-        DevSet { task: &self.task, examples: self.labels.len() }
-    }
 }
 
 /// Reads the predictions in an output folder of `finetune`.
@@ -72,7 +51,7 @@ fn read_answers(folder: &Path) -> Result<DevAnswers, Error> {
     if runs.is_empty() {
         return Err(damaged(&folder.join("report.json"), "the report has no runs"));
     }
-    Ok(DevAnswers { task: dev.task, names, labels, runs, digest: dev_digest })
+    Ok(DevAnswers { dev, names, labels, runs, digest: dev_digest })
 }
 
 /// The files in the output folder of a fine-tuning.
@@ -168,14 +147,28 @@ pub(crate) fn read_side(folders: &[PathBuf]) -> Result<DevAnswers, Error> {
     Ok(all)
 }
 
-/// Rejects scores on different tasks, with different classes, or on sets of different sizes.
+/// Returns the error for scores on other examples than those of the first folder.
+pub(crate) fn another_dev_set(first: &Path, path: &Path, difference: &str) -> Error {
+    let first = first.display();
+    Error::usage(format!(
+        "not the same dev set as {first}: {difference}; scores are compared on the same examples only"
+    ))
+    .at(path)
+}
+
+/// Rejects scores on different tasks, with different classes, or on sets of different sizes. The columns of a table and
+/// the range of its training scores may differ.
 pub(crate) fn check_sets(
-    first: &DevSet<'_>,
+    first: &SeedSummary,
     first_path: &Path,
-    other: &DevSet<'_>,
+    other: &SeedSummary,
     path: &Path,
 ) -> Result<(), Error> {
-    if first.is_like(other) {
+    let kind = |dev: &SeedSummary| {
+        let spec = dev.task.spec();
+        (dev.examples, spec.name, spec.metrics)
+    };
+    if kind(first) == kind(other) {
         if first.task.labels().eq(other.task.labels()) {
             return Ok(());
         }
@@ -183,12 +176,7 @@ pub(crate) fn check_sets(
         let difference = format!(
             "its classes are {two}, those of the first folder are {one} (`.labels` of a fine-tuning names them)"
         );
-        let first = first_path.to_path_buf();
-        return Err(Error::usage(format!(
-            "not the same dev set as {}: {difference}; scores are compared on the same examples only",
-            first.display()
-        ))
-        .at(path));
+        return Err(another_dev_set(first_path, path, &difference));
     }
     let problem = Error::usage(format!(
         "{} on {} examples, but the first folder has {} on {}: scores on different sets cannot be combined",
@@ -204,17 +192,14 @@ pub(crate) fn check_same(
     second: &DevAnswers,
     path: &Path,
 ) -> Result<(), Error> {
-    check_sets(&first.set(), first_path, &second.set(), path)?;
-    let other = |difference: String| {
-        Err(Error::usage(format!(
-            "not the same dev set as {}: {difference}; scores are compared on the same examples only",
-            first_path.display()
-        ))
-        .at(path))
-    };
+    check_sets(&first.dev, first_path, &second.dev, path)?;
     let rows = first.names.iter().zip(&first.labels).zip(second.names.iter().zip(&second.labels));
     if let Some((row, _)) = rows.enumerate().find(|(_, (a, b))| a != b) {
-        return other(format!("row {row} has another example or another label"));
+        let difference = format!("row {row} has another example or another label");
+        return Err(another_dev_set(first_path, path, &difference));
     }
-    if first.digest == second.digest { Ok(()) } else { other("the texts differ".to_string()) }
+    if first.digest != second.digest {
+        return Err(another_dev_set(first_path, path, "the texts differ"));
+    }
+    Ok(())
 }

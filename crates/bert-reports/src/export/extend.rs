@@ -64,7 +64,7 @@ pub fn extend_model(
         FolderTokenizer { words: &extended.tokens, ..description.tokenizer_files(&tokenizer, &config) };
     let files = words.files()?;
     let weights = named_tensors_to_bytes(&tensors);
-    write_folder(target, files, &weights, &config.to_json_string(class))?;
+    write_folder(target, files, weights, &config.to_json_string(class))?;
     Ok(config.vocab_size)
 }
 

@@ -6,14 +6,14 @@ use bert_data::PartialSettings;
 use bert_inference::loaded_model::with_outputs;
 use bert_inference::{DeviceName, Error, ModelDescription, ModelTokenizer};
 use bert_model::{
-    Architecture, BertConfig, BertForPreTraining, FolderContents, LoadPolicy, NamedTensors, Snapshot,
-    WEIGHTS, WeightsFiles, find_config, find_weights, load_named_tensors, missing_file,
+    Architecture, BertConfig, BertForPreTraining, FolderContents, LoadPolicy, Snapshot, WEIGHTS,
+    WeightsFiles, find_config, find_weights, load_named_tensors, missing_file,
 };
 use bert_storage::{Disk, StagedFolder, exists};
 use bert_training::incomplete_output::OutputGuard;
 use serde::Serialize;
 
-use crate::export::{CONTENTS, HINT, WeightType, class, described};
+use crate::export::{CONTENTS, HINT, NamedFile, WeightType, class, tokenizer_files, write_files};
 
 /// Options of an import.
 #[derive(Clone, Debug, Default)]
@@ -78,70 +78,37 @@ pub fn import(source: &Path, target: &Path, how: &Import) -> Result<Imported, Er
     let mut description = ModelDescription::read(folder, &config, tokenizer.as_ref())?;
     let tensors = weights.read()?;
     let config = with_outputs(folder, config, &tensors)?;
-    let mut contents = FolderContents::usable(&config, tensors)?;
-    contents.class = class(folder, &contents)?;
-    let mut model = Converted::new(contents);
+    let contents = FolderContents::usable(&config, tensors)?;
+    let mut class = class(folder, &contents)?;
+    let FolderContents { mut tensors, unknown: mut ignored, has_untied_decoder, .. } = contents;
+    tensors.retain(|name, _| !ignored.contains(name));
+    if has_untied_decoder {
+        ignored.push("cls.predictions.decoder.weight".into());
+    }
+    let mut fresh = Vec::new();
     if let Some(seed) = how.fresh_heads {
-        model = model.with_heads(&config, seed)?;
+        let model = BertForPreTraining::new(&config, seed, &DeviceName::default().open()?);
+        let (model, report) = load_named_tensors(model, tensors, LoadPolicy::FreshHeads)?;
+        tensors = Snapshot::new(&model).to_named_tensors();
+        ignored.extend(report.unexpected);
+        fresh = report.missing;
+        class = BertForPreTraining::NAME;
         description.task = None;
     }
     let words = tokenizer.as_ref().map(|tokenizer| tokenizer.vocabulary.len());
-    let files = match &tokenizer {
-        Some(tokenizer) => description.tokenizer_files(tokenizer, &config).files()?,
-        None => described(&description),
-    };
-    let weights_bytes = how.weight_type.bytes_of(&model.tensors);
-    write_folder(target, files, &weights_bytes, &config.to_json_string(model.class))?;
-    let Converted { class, fresh, ignored, .. } = model;
+    let files = tokenizer_files(&description, tokenizer.as_ref(), &config)?;
+    write_folder(target, files, how.weight_type.bytes_of(&tensors), &config.to_json_string(class))?;
     Ok(Imported { form: weights.form.to_string(), class, fresh, ignored, words })
-}
-
-/// The tensors of a model in the names and layout of Hugging Face.
-struct Converted {
-    class: &'static str,
-    tensors: NamedTensors,
-    fresh: Vec<String>,
-    ignored: Vec<String>,
-}
-
-impl Converted {
-    /// Keeps the tensors of known parts. An untied decoder is not among them.
-    fn new(contents: FolderContents) -> Self {
-        let FolderContents { class, mut tensors, unknown: mut ignored, has_untied_decoder, .. } = contents;
-        tensors.retain(|name, _| !ignored.contains(name));
-        if has_untied_decoder {
-            ignored.push("cls.predictions.decoder.weight".into());
-        }
-        Self { class, tensors, fresh: Vec::new(), ignored }
-    }
-
-    /// Adds the missing pre-training heads, and drops the heads of a task.
-    fn with_heads(self, config: &BertConfig, seed: u64) -> Result<Self, Error> {
-        let model = BertForPreTraining::new(config, seed, &DeviceName::default().open()?);
-        let (model, report) = load_named_tensors(model, self.tensors, LoadPolicy::FreshHeads)?;
-        let mut ignored = self.ignored;
-        ignored.extend(report.unexpected);
-        Ok(Self {
-            class: BertForPreTraining::NAME,
-            tensors: Snapshot::new(&model).to_named_tensors(),
-            fresh: report.missing,
-            ignored,
-        })
-    }
 }
 
 /// Writes the files of a Hugging Face folder, the configuration last.
 pub(super) fn write_folder(
     target: &Path,
-    tokenizer_files: Vec<(&'static str, Vec<u8>)>,
-    weights: &[u8],
+    mut files: Vec<NamedFile>,
+    weights: Vec<u8>,
     config: &str,
 ) -> Result<(), Error> {
     let unfinished = OutputGuard::begin(StagedFolder::new(&Disk, target), CONTENTS, HINT)?;
-    for (name, bytes) in tokenizer_files {
-        unfinished.folder.write_bytes(name, &bytes)?;
-    }
-    unfinished.folder.write_bytes(WEIGHTS, weights)?;
-    unfinished.folder.write_bytes("config.json", config.as_bytes())?;
-    unfinished.finish()
+    files.extend([(WEIGHTS, weights), ("config.json", config.as_bytes().to_vec())]);
+    write_files(unfinished, files)
 }

@@ -11,7 +11,6 @@ mod sentence_transformers;
 mod transplant;
 pub(crate) mod uses;
 
-use std::borrow::Cow;
 use std::path::Path;
 
 use bert_inference::json_file::read_json;
@@ -19,8 +18,8 @@ use bert_inference::loaded_model::{LoadedModel, architecture, load_encoder, with
 use bert_inference::{DeviceName, ModelDescription, ModelFiles, ModelOptions, ModelTokenizer, Pooling};
 use bert_model::{
     Architecture, BertConfig, BertForPreTraining, DESCRIPTION, FolderContents, FolderTokenizer, NamedTensors,
-    WEIGHTS, named_tensors_from_bytes, named_tensors_to_bf16_bytes, named_tensors_to_bytes,
-    named_tensors_to_f16_bytes, read_pretrained_tensors, save_pretrained,
+    Snapshot, WEIGHTS, files_except_weights, named_tensors_to_bf16_bytes, named_tensors_to_bytes,
+    named_tensors_to_f16_bytes, read_pretrained_tensors,
 };
 use bert_storage::{Disk, FileSystem, StagedFolder, check_writable, exists};
 use bert_training::incomplete_output::{Contents, OutputGuard};
@@ -55,6 +54,9 @@ const CONTENTS: Contents = Contents {
     is_ours: |name| FILES.contains(&name) || sentence_transformers::FILES.contains(&name),
 };
 const HINT: &str = "choose an empty or new folder";
+
+/// The name and the bytes of a file.
+type NamedFile = (&'static str, Vec<u8>);
 
 /// Data type of exported weights.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -178,8 +180,8 @@ fn made_files(
     description: &ModelDescription,
     config: &BertConfig,
     tokenizer: Option<&ModelTokenizer>,
-) -> Result<Vec<(&'static str, Vec<u8>)>, Error> {
-    let Some(text) = tokenizer else { return Ok(described(description)) };
+) -> Result<Vec<NamedFile>, Error> {
+    let Some(text) = tokenizer else { return tokenizer_files(description, None, config) };
     let vocabulary = description.tokenizer_files(text, config);
     let max_length = vocabulary.max_length;
     let mut made = Vec::new();
@@ -217,9 +219,16 @@ fn named(options: &CardOptions, target: &Path) -> CardOptions {
     options.clone().or(CardOptions { name, ..CardOptions::default() })
 }
 
-/// Returns the file of a description.
-fn described(description: &ModelDescription) -> Vec<(&'static str, Vec<u8>)> {
-    vec![(DESCRIPTION, description.to_json().into_bytes())]
+/// Returns the files of the tokenizer and the description of the model; without a tokenizer, only the description.
+fn tokenizer_files(
+    description: &ModelDescription,
+    tokenizer: Option<&ModelTokenizer>,
+    config: &BertConfig,
+) -> Result<Vec<NamedFile>, Error> {
+    match tokenizer {
+        Some(tokenizer) => description.tokenizer_files(tokenizer, config).files(),
+        None => Ok(vec![(DESCRIPTION, description.to_json().into_bytes())]),
+    }
 }
 
 /// Exports fresh weights with both pre-training heads, for `--init-checkpoint` or another trainer.
@@ -274,18 +283,20 @@ fn save<M: Architecture>(
     vocabulary: &FolderTokenizer<'_>,
     form: Form,
 ) -> Result<(), Error> {
-    let mut sink = |name: &str, bytes: &[u8]| {
-        let bytes = if name == WEIGHTS {
-            let mut tensors =
-                named_tensors_from_bytes(bytes, Path::new(name)).map_err(std::io::Error::other)?;
-            tensors.retain(|name, _| form.has_pooler || !name.contains(POOLER));
-            Cow::from(form.weight_type.bytes_of(&tensors))
-        } else {
-            Cow::from(bytes)
-        };
-        let written = unfinished.folder.write_bytes(name, &bytes);
-        written.map(drop).map_err(std::io::Error::other)
-    };
-    save_pretrained(&mut sink, model, config, Some(vocabulary.clone()))?;
+    let mut files = files_except_weights::<M>(config, Some(vocabulary.clone()))?;
+    let snapshot = Snapshot::new(model);
+    snapshot.check_finite()?;
+    let mut tensors = snapshot.to_named_tensors();
+    tensors.retain(|name, _| form.has_pooler || !name.contains(POOLER));
+    // The configuration stays last.
+    files.insert(files.len() - 1, (WEIGHTS, form.weight_type.bytes_of(&tensors)));
+    write_files(unfinished, files)
+}
+
+/// Writes the files of a folder in their order.
+fn write_files(unfinished: OutputGuard<'_>, files: impl IntoIterator<Item = NamedFile>) -> Result<(), Error> {
+    for (name, bytes) in files {
+        unfinished.folder.write_bytes(name, &bytes)?;
+    }
     unfinished.finish()
 }

@@ -23,6 +23,8 @@ use bert_training::{
     SharedText, StepTiming, damaged,
 };
 
+use crate::run_record::{input_names, same_data};
+
 /// The run that wrote a model folder.
 struct Origin {
     step: u64,
@@ -146,11 +148,6 @@ fn evaluation_data(paths: &RunPaths) -> Option<String> {
     }
 }
 
-/// Returns the manifest of the run's training data, if the folder still has the same data.
-fn same_data(folder: &Path, run: &RunIdentity) -> Option<Manifest> {
-    Manifest::read(folder).ok().filter(|manifest| manifest.shards_digest() == run.data)
-}
-
 /// Returns the language of the sentence splitter, if the text was split.
 fn language(manifest: &Manifest) -> Option<String> {
     let config = serde_json::to_value(&manifest.config).ok()?;
@@ -160,16 +157,10 @@ fn language(manifest: &Manifest) -> Option<String> {
 
 /// Returns the rows that describe the training text.
 fn text_rows(manifest: &Manifest) -> Vec<(&'static str, String)> {
-    let name = |path: &str| path.rsplit('/').next().unwrap_or(path).to_string();
-    let mut names: Vec<String> =
-        manifest.inputs.iter().take(5).map(|input| name(&input.path.to_string())).collect();
-    if manifest.inputs.len() > names.len() {
-        names.push(format!("{} more", manifest.inputs.len() - names.len()));
-    }
     let bytes: u64 = manifest.inputs.iter().map(|input| input.bytes).sum();
     let report = &manifest.report;
     vec![
-        ("files", names.join(", ")),
+        ("files", input_names(manifest, 5, "more")),
         ("bytes", bytes.to_string()),
         ("documents", report.documents.to_string()),
         ("sentences", report.sentences.to_string()),

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use bert_finetuning::{FOLDER, FinetuneReport, PROGRESS, ProgressRecord};
+use bert_finetuning::{FOLDER, FinetuneReport, PROGRESS, ProgressRecord, ProgressStep};
 use bert_pages::{Curve, Line, chart_data, downsample, series_color, smooth};
 use bert_storage::exists;
 use bert_tasks::Scores;
@@ -10,7 +10,8 @@ use bert_training::Error;
 use bert_training::metrics_log::LogTail;
 
 use crate::finetuning::{finetuning_page, score_chart};
-use crate::live::status::{LiveFigure, LiveState, LiveStatus, duration, state};
+use crate::live::status::{LiveFigure, LiveState, LiveStatus, small_curve, state};
+use crate::page::duration;
 
 /// Maximum number of points of a curve.
 const POINTS: usize = 400;
@@ -23,17 +24,6 @@ pub(super) struct FinetuningWatch {
     log: LogTail,
     records: Vec<ProgressRecord>,
     finished: Option<LiveStatus>,
-}
-
-/// A finished step.
-#[derive(Clone, Copy)]
-struct Step {
-    cell: usize,
-    seed: u64,
-    step: u64,
-    steps: u64,
-    loss: f64,
-    second: f64,
 }
 
 impl FinetuningWatch {
@@ -49,15 +39,17 @@ impl FinetuningWatch {
 
     pub(super) fn status(&mut self, in_use: bool) -> Result<LiveStatus, Error> {
         if exists(&self.folder.join("report.json"))? && !in_use {
-            let status = match self.finished.take() {
-                Some(status) => status,
-                None => self.finished()?,
-            };
-            self.finished = Some(status.clone());
-            return Ok(status);
+            if self.finished.is_none() {
+                self.finished = Some(self.finished()?);
+            }
+            return Ok(self.finished.clone().expect("set above"));
         }
         self.log.read_into(&mut self.records)?;
-        let steps = present_steps(self.records.iter().filter_map(Step::of));
+        let step = |record: &ProgressRecord| match record {
+            ProgressRecord::Step(step) => Some(*step),
+            ProgressRecord::Scores { .. } => None,
+        };
+        let steps = present_steps(self.records.iter().filter_map(step));
         let last = steps.last().copied();
         let (step, total) = last.map_or((0, 0), |last| (last.step, last.steps));
         let (state, text) = match state(in_use, step, total) {
@@ -65,9 +57,8 @@ impl FinetuningWatch {
             (LiveState::Finished, _) => (LiveState::Stopped, format!("stopped at step {step}")),
             other => other,
         };
-        let text = last.map_or_else(|| text.clone(), |last| format!("{text}, {}", last.name(&steps)));
-        let mut losses: Vec<(f64, f64)> = steps.iter().map(|step| (step.step as f64, step.loss)).collect();
-        losses = smooth(&downsample(&losses, 60), 3);
+        let text = last.map_or_else(|| text.clone(), |last| format!("{text}, {}", name(&last, &steps)));
+        let losses: Vec<(f64, f64)> = steps.iter().map(|step| (step.step as f64, step.loss)).collect();
         Ok(LiveStatus {
             name: self.folder.display().to_string(),
             kind: "fine-tuning",
@@ -78,16 +69,16 @@ impl FinetuningWatch {
             figures: self.figures(&steps, state),
             findings: Vec::new(),
             charts: self.charts(&steps),
-            losses: losses.into_iter().map(|point| point.1).collect(),
+            losses: small_curve(&losses),
         })
     }
 
-    fn figures(&self, steps: &[Step], state: LiveState) -> Vec<LiveFigure> {
+    fn figures(&self, steps: &[ProgressStep], state: LiveState) -> Vec<LiveFigure> {
         let mut figures = Vec::new();
         let mut add = |name, value: String| figures.push(LiveFigure { name, value });
         let Some(last) = steps.last() else { return figures };
-        let recent: Vec<&Step> =
-            steps.iter().rev().take(RECENT).take_while(|step| step.run() == last.run()).collect();
+        let recent: Vec<&ProgressStep> =
+            steps.iter().rev().take(RECENT).take_while(|step| run(step) == run(last)).collect();
         let mean = recent.iter().map(|step| step.loss).sum::<f64>() / recent.len() as f64;
         add("training loss", format!("{mean:.4}"));
         if let Some(scores) = self.records.iter().rev().find_map(scores_of) {
@@ -105,12 +96,12 @@ impl FinetuningWatch {
         figures
     }
 
-    fn charts(&self, steps: &[Step]) -> Vec<serde_json::Value> {
-        let by_run = steps.chunk_by(|a, b| a.run() == b.run());
-        let curve = |(run, number): (&[Step], usize)| {
-            let points: Vec<_> = run.iter().map(|step| (step.step as f64, step.loss)).collect();
+    fn charts(&self, steps: &[ProgressStep]) -> Vec<serde_json::Value> {
+        let by_run = steps.chunk_by(|a, b| run(a) == run(b));
+        let curve = |(steps_of_run, number): (&[ProgressStep], usize)| {
+            let points: Vec<_> = steps_of_run.iter().map(|step| (step.step as f64, step.loss)).collect();
             let points = smooth(&downsample(&points, POINTS), 5);
-            Curve::new(run[0].name(steps), series_color(number), Line::Plain, points)
+            Curve::new(name(&steps_of_run[0], steps), series_color(number), Line::Plain, points)
         };
         let curves: Vec<Curve> = by_run.zip(0..).map(curve).collect();
         if curves.is_empty() { Vec::new() } else { vec![chart_data("step", "training loss", &curves, &[])] }
@@ -120,9 +111,8 @@ impl FinetuningWatch {
     fn finished(&self) -> Result<LiveStatus, Error> {
         let report = FinetuneReport::read(&self.folder)?;
         let page = finetuning_page(&self.folder)?;
-        let primary = report.dev.task.spec().primary;
-        let mean = report.dev.metrics.iter().find(|summary| summary.metric == primary);
-        let mean = mean.map(|summary| format!("{primary} {}", primary.with_unit(summary.statistics.mean)));
+        let (primary, statistics) = report.dev.main();
+        let mean = statistics.map(|found| format!("{primary} {}", primary.with_unit(found.mean)));
         let steps = report.runs.last().and_then(|run| run.history.last()).map_or(0, |epoch| epoch.step);
         let figures = mean.map(|value| LiveFigure { name: "mean on dev", value }).into_iter();
         let seeds = LiveFigure { name: "seeds", value: report.runs.len().to_string() };
@@ -142,36 +132,25 @@ impl FinetuningWatch {
     }
 }
 
-impl Step {
-    fn of(record: &ProgressRecord) -> Option<Self> {
-        match *record {
-            ProgressRecord::Step { cell, seed, step, steps, loss, second } => {
-                Some(Self { cell, seed, step, steps, loss, second })
-            }
-            ProgressRecord::Scores { .. } => None,
-        }
-    }
+/// Returns the cell and the seed, which identify the run of a step.
+fn run(step: &ProgressStep) -> (usize, u64) {
+    (step.cell, step.seed)
+}
 
-    /// Returns the cell and the seed, which identify the run of the step.
-    fn run(self) -> (usize, u64) {
-        (self.cell, self.seed)
-    }
-
-    /// Returns the name of the step's run; `all` contains the steps of all runs.
-    fn name(self, all: &[Self]) -> String {
-        if all.iter().all(|step| step.cell == 1) {
-            format!("seed {}", self.seed)
-        } else {
-            format!("configuration {}, seed {}", self.cell, self.seed)
-        }
+/// Returns the name of a step's run; `all` contains the steps of all runs.
+fn name(step: &ProgressStep, all: &[ProgressStep]) -> String {
+    if all.iter().all(|step| step.cell == 1) {
+        format!("seed {}", step.seed)
+    } else {
+        format!("configuration {}, seed {}", step.cell, step.seed)
     }
 }
 
 /// Returns the steps without the ones that were taken again after a resume.
-fn present_steps(all: impl Iterator<Item = Step>) -> Vec<Step> {
-    let mut steps: Vec<Step> = Vec::new();
+fn present_steps(all: impl Iterator<Item = ProgressStep>) -> Vec<ProgressStep> {
+    let mut steps: Vec<ProgressStep> = Vec::new();
     for step in all {
-        while steps.last().is_some_and(|last| last.run() == step.run() && last.step >= step.step) {
+        while steps.last().is_some_and(|last| run(last) == run(&step) && last.step >= step.step) {
             steps.pop();
         }
         steps.push(step);
@@ -182,7 +161,7 @@ fn present_steps(all: impl Iterator<Item = Step>) -> Vec<Step> {
 fn scores_of(record: &ProgressRecord) -> Option<&Scores> {
     match record {
         ProgressRecord::Scores { scores, .. } => Some(scores),
-        ProgressRecord::Step { .. } => None,
+        ProgressRecord::Step(_) => None,
     }
 }
 
@@ -192,13 +171,13 @@ mod tests {
 
     #[test]
     fn repeated_steps_replace_the_earlier_ones() {
-        let step = |(cell, seed, step)| Step { cell, seed, step, steps: 4, loss: 1.0, second: 0.0 };
+        let step = |(cell, seed, step)| ProgressStep { cell, seed, step, steps: 4, loss: 1.0, second: 0.0 };
         let all = [(1, 1, 1), (1, 1, 2), (1, 1, 3), (1, 1, 2), (1, 1, 3), (1, 2, 1), (2, 2, 1)].map(step);
         let kept = present_steps(all.into_iter());
         let names: Vec<_> = kept.iter().map(|step| (step.cell, step.seed, step.step)).collect();
         assert_eq!(names, [(1, 1, 1), (1, 1, 2), (1, 1, 3), (1, 2, 1), (2, 2, 1)]);
-        assert_eq!(kept[4].name(&kept), "configuration 2, seed 2");
-        assert_eq!(kept[3].name(&kept[..4]), "seed 2");
+        assert_eq!(name(&kept[4], &kept), "configuration 2, seed 2");
+        assert_eq!(name(&kept[3], &kept[..4]), "seed 2");
     }
 
     #[test]

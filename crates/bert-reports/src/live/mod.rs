@@ -12,6 +12,7 @@ use bert_storage::{Disk, StagedFolder};
 use crate::live::finetuning::FinetuningWatch;
 use crate::live::pretraining::PretrainingWatch;
 pub use crate::live::status::{LiveFigure, LiveState, LiveStatus};
+use crate::page::no_run;
 use bert_storage::exists;
 use bert_training::Error;
 use bert_training::identity::RUN;
@@ -52,11 +53,7 @@ impl LiveRun {
             } else if FinetuningWatch::is_one(&self.folder)? {
                 Kind::Finetuning(Box::new(FinetuningWatch::new(&self.folder)))
             } else {
-                return Err(Error::failed(
-                    "neither a pre-training run (run.json) nor a fine-tuning (report.json); for a data folder use \
-                     bert inspect --html",
-                )
-                .at(&self.folder));
+                return Err(no_run(&self.folder));
             });
         }
         match self.kind.as_mut().expect("set above") {

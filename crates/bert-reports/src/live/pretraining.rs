@@ -2,17 +2,17 @@
 
 use std::path::Path;
 
-use bert_pages::{Curve, Line, chart_data, downsample, grouped, series_color, smooth};
+use bert_pages::{chart_data, grouped};
 use bert_training::Error;
 use bert_training::metrics_log::LogTail;
 use serde_json::Value;
 
 use crate::findings::{Finding, findings};
-use crate::live::status::{LiveFigure, LiveState, LiveStatus, duration, state};
+use crate::live::status::{LiveFigure, LiveState, LiveStatus, small_curve, state};
+use crate::page::duration;
+use crate::pretraining::{loss_curves, plain_curve};
 use crate::run_record::RunRecord;
 
-/// Maximum number of points of a curve.
-const POINTS: usize = 400;
 /// Number of steps over which the present loss and speed are averaged.
 const RECENT: usize = 50;
 
@@ -55,10 +55,7 @@ impl PretrainingWatch {
             figures: self.figures(state),
             findings: findings(&self.run).into_iter().filter(|finding| is_shown(finding, state)).collect(),
             charts: self.charts(),
-            losses: smooth(&downsample(&self.run.curve(|m| m.masked_lm_loss), 60), 3)
-                .into_iter()
-                .map(|point| point.1)
-                .collect(),
+            losses: small_curve(&self.run.curve(|m| m.masked_lm_loss)),
         };
         self.last = Some(status.clone());
         Ok(status)
@@ -103,23 +100,11 @@ impl PretrainingWatch {
 
     fn charts(&self) -> Vec<Value> {
         let run = &self.run;
-        let scale = run.step_scale();
-        let curve = |name: &str, number, line, points| {
-            Curve::new(name, series_color(number), line, points).with_scale(&scale)
-        };
-        let losses = downsample(&run.curve(|m| m.masked_lm_loss), POINTS);
-        let smoothed = smooth(&losses, (losses.len() / 20).max(1));
-        let loss = [
-            curve("", 0, Line::Pale, losses),
-            curve("training", 0, Line::Plain, smoothed),
-            curve("held-out", 1, Line::Marked, run.held_out(|e| e.masked_lm_loss)),
-        ];
-        let rate = downsample(&run.curve(|m| m.learning_rate), POINTS);
-        let rate = curve("", 0, Line::Plain, rate);
+        let loss = loss_curves(run, &[], |m| m.masked_lm_loss, |e| e.masked_lm_loss);
         let uniform = [("uniform", run.uniform_loss())];
         vec![
             chart_data("step", "masked LM loss (nats)", &loss, &uniform),
-            chart_data("step", "learning rate", &[rate], &[]),
+            chart_data("step", "learning rate", &[plain_curve(run, |m| m.learning_rate)], &[]),
         ]
     }
 }

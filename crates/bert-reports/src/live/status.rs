@@ -1,6 +1,6 @@
 //! Defines the present state of a run or a fine-tuning.
 
-use bert_pages::{CHART_SCRIPT, Head, Script, grouped, interactive_page, verdict};
+use bert_pages::{CHART_SCRIPT, Head, Script, downsample, grouped, interactive_page, smooth, verdict};
 use maud::html;
 use serde::Serialize;
 use serde_json::Value;
@@ -62,18 +62,9 @@ pub(super) fn state(in_use: bool, step: u64, steps: u64) -> (LiveState, String) 
     }
 }
 
-/// Formats seconds with two units.
-pub(crate) fn duration(seconds: f64) -> String {
-    let seconds = seconds.round() as u64;
-    let days = seconds / 86_400;
-    let hours = seconds / 3600 % 24;
-    let minutes = seconds / 60 % 60;
-    match (days, hours, minutes) {
-        (0, 0, 0) => format!("{seconds} s"),
-        (0, 0, _) => format!("{minutes} min {} s", seconds % 60),
-        (0, ..) => format!("{hours} h {minutes} min"),
-        _ => format!("{days} d {hours} h"),
-    }
+/// Returns a few smoothed losses of a curve, for a small curve.
+pub(super) fn small_curve(losses: &[(f64, f64)]) -> Vec<f64> {
+    smooth(&downsample(losses, 60), 3).into_iter().map(|(_, loss)| loss).collect()
 }
 
 const LIVE_SCRIPT: &str = include_str!("live.js");
@@ -106,12 +97,6 @@ mod tests {
         assert_eq!(state(true, 3, 10), (LiveState::Running, "running".into()));
         assert_eq!(state(false, 1000, 2000), (LiveState::Stopped, "stopped at step 1,000".into()));
         assert_eq!(state(false, 10, 10), (LiveState::Finished, "finished".into()));
-    }
-
-    #[test]
-    fn durations_have_two_units() {
-        let texts = [4.4, 65.0, 3700.0, 90_000.0].map(duration);
-        assert_eq!(texts, ["4 s", "1 min 5 s", "1 h 1 min", "1 d 1 h"]);
     }
 
     #[test]

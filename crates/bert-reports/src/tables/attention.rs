@@ -4,7 +4,6 @@ use std::io::Write;
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, Float32Array, Int32Array, RecordBatch, StringArray};
-use arrow_schema::{DataType, Field, Schema};
 use bert_inference::NamedAttention;
 use bert_training::Error;
 
@@ -18,31 +17,21 @@ use parquet::file::properties::WriterProperties;
 ///
 /// # Errors
 /// Fails when the results cannot be written.
+///
+/// # Panics
+/// Panics if there is no model, or if a model has no layer or no head.
 pub fn write_attention_parquet(
     models: &[NamedAttention<'_>],
     out: &mut (dyn Write + Send),
 ) -> Result<(), Error> {
-    let text = DataType::Utf8;
-    let number = DataType::Int32;
-    let fields = [
-        ("model", text.clone()),
-        ("layer", number.clone()),
-        ("head", number.clone()),
-        ("query", number.clone()),
-        ("key", number),
-        ("query_token", text.clone()),
-        ("key_token", text),
-        ("weight", DataType::Float32),
-    ];
-    let fields = fields.map(|(name, kind)| Field::new(name, kind, false));
-    let schema = Arc::new(Schema::new(fields.to_vec()));
+    let schema = batch(&models[0], 0, 0).schema();
     let compression = Compression::ZSTD(ZstdLevel::default());
     let properties = WriterProperties::builder().set_compression(compression).build();
-    let mut writer = ArrowWriter::try_new(out, schema.clone(), Some(properties)).map_err(results_error)?;
+    let mut writer = ArrowWriter::try_new(out, schema, Some(properties)).map_err(results_error)?;
     for model in models {
         for (layer, heads) in model.attention.layers.iter().enumerate() {
             for head in 0..heads.len() {
-                writer.write(&batch(model, &schema, layer, head)).map_err(results_error)?;
+                writer.write(&batch(model, layer, head)).map_err(results_error)?;
             }
         }
     }
@@ -51,7 +40,7 @@ pub fn write_attention_parquet(
 }
 
 /// Returns the rows of one head.
-fn batch(model: &NamedAttention<'_>, schema: &Arc<Schema>, layer: usize, head: usize) -> RecordBatch {
+fn batch(model: &NamedAttention<'_>, layer: usize, head: usize) -> RecordBatch {
     let NamedAttention { name, attention } = model;
     let count = attention.tokens.len();
     let pairs = || (0..count).flat_map(|query| (0..count).map(move |key| (query, key)));
@@ -63,17 +52,17 @@ fn batch(model: &NamedAttention<'_>, schema: &Arc<Schema>, layer: usize, head: u
         pairs().map(|pair| Some(attention.tokens[of(pair)].as_str())).collect()
     };
     let names: StringArray = pairs().map(|_| Some(*name)).collect();
-    let columns: Vec<ArrayRef> = vec![
-        Arc::new(names),
-        Arc::new(constant(attention.layer_numbers[layer])),
-        Arc::new(constant(attention.head_numbers[head])),
-        Arc::new(number(|pair| pair.0)),
-        Arc::new(number(|pair| pair.1)),
-        Arc::new(token(|pair| pair.0)),
-        Arc::new(token(|pair| pair.1)),
-        Arc::new(Float32Array::from(attention.layers[layer][head].clone())),
+    let columns: [(&str, ArrayRef); 8] = [
+        ("model", Arc::new(names)),
+        ("layer", Arc::new(constant(attention.layer_numbers[layer]))),
+        ("head", Arc::new(constant(attention.head_numbers[head]))),
+        ("query", Arc::new(number(|pair| pair.0))),
+        ("key", Arc::new(number(|pair| pair.1))),
+        ("query_token", Arc::new(token(|pair| pair.0))),
+        ("key_token", Arc::new(token(|pair| pair.1))),
+        ("weight", Arc::new(Float32Array::from(attention.layers[layer][head].clone()))),
     ];
-    RecordBatch::try_new(schema.clone(), columns).expect("columns of one length and of the schema")
+    RecordBatch::try_from_iter(columns).expect("columns of one length")
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use arrow_array::{
     ArrayRef, FixedSizeListArray, Float32Array, Int32Array, Int64Array, RecordBatch, StringArray,
 };
-use arrow_schema::{DataType, Field, Schema};
+use arrow_schema::{DataType, Field};
 use bert_inference::{Extractor, LineFeatures, results_not_written};
 use bert_tasks::{TextSource, Truncation};
 use bert_training::Error;
@@ -25,12 +25,12 @@ pub fn write_features_parquet(
     lines: &dyn TextSource,
     out: &mut (dyn Write + Send),
 ) -> Result<Truncation, Error> {
-    let schema = schema(extractor);
+    let schema = batch(extractor, &[]).schema();
     // The values rarely repeat, so a dictionary would be abandoned after the first page.
     let properties = WriterProperties::builder().set_dictionary_enabled(false).build();
-    let mut writer = ArrowWriter::try_new(out, schema.clone(), Some(properties)).map_err(results_error)?;
-    let truncation = extractor
-        .each_line(lines, |lines| writer.write(&batch(extractor, &schema, lines)).map_err(results_error))?;
+    let mut writer = ArrowWriter::try_new(out, schema, Some(properties)).map_err(results_error)?;
+    let truncation =
+        extractor.each_line(lines, |lines| writer.write(&batch(extractor, lines)).map_err(results_error))?;
     writer.close().map_err(results_error)?;
     Ok(truncation)
 }
@@ -50,32 +50,23 @@ fn item() -> Arc<Field> {
     Arc::new(Field::new("item", DataType::Float32, false))
 }
 
-fn schema(extractor: &Extractor) -> Arc<Schema> {
-    let list = DataType::FixedSizeList(item(), extractor.hidden_size() as i32);
-    let layers =
-        extractor.layers().iter().map(|layer| Field::new(format!("layer_{layer}"), list.clone(), false));
-    let fixed = [("line", DataType::Int64), ("position", DataType::Int32), ("token", DataType::Utf8)];
-    let fixed = if extractor.pooling().is_some() { &fixed[..1] } else { &fixed };
-    let fixed = fixed.iter().cloned().map(|(name, kind)| Field::new(name, kind, false));
-    Arc::new(Schema::new(fixed.chain(layers).collect::<Vec<Field>>()))
-}
-
-fn batch(extractor: &Extractor, schema: &Arc<Schema>, lines: &[LineFeatures]) -> RecordBatch {
+fn batch(extractor: &Extractor, lines: &[LineFeatures]) -> RecordBatch {
     let is_pooled = extractor.pooling().is_some();
     let count = |line: &LineFeatures| if is_pooled { 1 } else { line.tokens.len() };
     let rows = || lines.iter().flat_map(|line| (0..count(line)).map(move |at| (line, at)));
     let numbers: Int64Array = rows().map(|(line, _)| line.line as i64).collect::<Vec<i64>>().into();
-    let mut columns: Vec<ArrayRef> = vec![Arc::new(numbers)];
+    let mut columns: Vec<(String, ArrayRef)> = vec![("line".to_string(), Arc::new(numbers))];
     if !is_pooled {
         let positions: Int32Array = rows().map(|(_, at)| at as i32).collect::<Vec<i32>>().into();
         let tokens: StringArray = rows().map(|(line, at)| Some(line.tokens[at].as_str())).collect();
-        columns.extend([Arc::new(positions) as ArrayRef, Arc::new(tokens)]);
+        columns.push(("position".to_string(), Arc::new(positions)));
+        columns.push(("token".to_string(), Arc::new(tokens)));
     }
-    for layer in 0..extractor.layers().len() {
-        let vectors: Vec<f32> = lines.iter().flat_map(|line| line.layers[layer].iter().copied()).collect();
+    for (at, number) in extractor.layers().iter().enumerate() {
+        let vectors: Vec<f32> = lines.iter().flat_map(|line| line.layers[at].iter().copied()).collect();
         let width = extractor.hidden_size() as i32;
         let list = FixedSizeListArray::new(item(), width, Arc::new(Float32Array::from(vectors)), None);
-        columns.push(Arc::new(list));
+        columns.push((format!("layer_{number}"), Arc::new(list)));
     }
-    RecordBatch::try_new(schema.clone(), columns).expect("columns of one length and of the schema")
+    RecordBatch::try_from_iter(columns).expect("columns of one length")
 }

@@ -24,14 +24,14 @@ pub struct Interval {
 impl Interval {
     /// Formats the interval for a mean over `runs` runs.
     pub fn describe(&self, runs: usize) -> String {
-        let Self { metric, low, high, level, .. } = self;
-        format!(
-            "{:.0} % interval of the mean {metric}: {} to {} ({})",
-            100.0 * level,
-            metric.with_unit(*low),
-            metric.with_unit(*high),
-            Self::coverage(runs)
-        )
+        let Self { metric, level, .. } = self;
+        let range = self.range();
+        format!("{:.0} % interval of the mean {metric}: {range} ({})", 100.0 * level, Self::coverage(runs))
+    }
+
+    /// Formats both ends.
+    pub fn range(&self) -> String {
+        format!("{} to {}", self.metric.with_unit(self.low), self.metric.with_unit(self.high))
     }
 
     /// Returns the sources of variation that an interval over `runs` runs covers.

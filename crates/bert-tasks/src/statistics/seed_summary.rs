@@ -68,6 +68,13 @@ pub struct SeedSummary {
 }
 
 impl SeedSummary {
+    /// Returns the task's main metric, with its statistics if all runs have it.
+    pub fn main(&self) -> (Metric, Option<Statistics>) {
+        let metric = self.task.spec().primary;
+        let found = self.metrics.iter().find(|summary| summary.metric == metric);
+        (metric, found.map(|summary| summary.statistics))
+    }
+
     /// Summarizes runs that were scored on the same `examples` examples, by the metrics that all runs have (earlier
     /// reports lack some).
     ///

@@ -8,15 +8,16 @@ pub(crate) mod bootstrap;
 pub(crate) mod chrf;
 mod ngrams;
 
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 
 use bleu_tokenizer::BleuTokenizer;
 
 /// A metric of translations.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum TranslationMetric {
     /// BLEU with exponential smoothing. sacreBLEU's default is the tokenizer `13a`.
-    Bleu(BleuTokenizer),
+    Bleu(#[serde(skip)] BleuTokenizer),
     /// chrF with character n-grams up to 6 and beta 2: sacreBLEU's `chrF2`.
     Chrf,
 }
@@ -64,16 +65,6 @@ impl TranslationMetric {
             .map(|(hypothesis, refs)| self.counts(hypothesis, refs))
             .collect();
         self.score(&total(counts.iter()))
-    }
-}
-
-impl Serialize for TranslationMetric {
-    /// Writes `bleu` or `chrf`.
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(match self {
-            Self::Bleu(_) => "bleu",
-            Self::Chrf => "chrf",
-        })
     }
 }
 

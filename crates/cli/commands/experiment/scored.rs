@@ -124,8 +124,7 @@ fn score_row(
     folders: &[PathBuf],
 ) -> anyhow::Result<(Vec<Cell>, Vec<String>)> {
     let dev = collect(folders)?.groups.swap_remove(0).dev;
-    let metric = task.spec().primary;
-    let statistics = dev.metrics.iter().find(|of| of.metric == metric).map(|of| of.statistics);
+    let (metric, statistics) = dev.main();
     let interval = dev.interval.filter(|interval| interval.metric == metric);
     let share = FinetuneReport::read(&folders[0])?.parameters.share;
     let score = |value| Cell::score(metric, value);

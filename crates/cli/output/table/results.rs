@@ -114,10 +114,9 @@ impl Tabular for SeedSummary {
             [vec![format!("{name}{note}")], cells].concat()
         };
         let examples = format!("{} examples", self.examples);
-        let primary = self.task.spec().primary;
-        let mean = self.metrics.iter().find(|summary| summary.metric == primary);
-        let mean = mean.map(|summary| {
-            let mean = primary.with_unit(summary.statistics.mean);
+        let (primary, statistics) = self.main();
+        let mean = statistics.map(|found| {
+            let mean = primary.with_unit(found.mean);
             format!("The mean {primary} over {} seeds is {mean}.", self.runs.len())
         });
         let interval = self.interval.as_ref().map(|interval| interval.describe(self.runs.len()));
@@ -159,8 +158,7 @@ impl Tabular for Collection {
         }
         let metric = first.dev.task.spec().primary;
         let row = |group: &Group| {
-            let summary = group.dev.metrics.iter().find(|summary| summary.metric == metric);
-            let statistics = summary.map(|summary| summary.statistics);
+            let (_, statistics) = group.dev.main();
             let value = |of: fn(Statistics) -> Option<f64>| metric.cell(statistics.and_then(of));
             let figures =
                 [value(|s| Some(s.mean)), value(|s| s.sd), value(|s| Some(s.median)), value(|s| Some(s.max))];
@@ -169,8 +167,8 @@ impl Tabular for Collection {
             name.chain(figures).chain(counts).chain([group.settings_text()]).collect()
         };
         let mean = |group: &Group| {
-            let summary = group.dev.metrics.iter().find(|summary| summary.metric == metric)?;
-            Some((group.name.clone(), summary.statistics.mean))
+            let (_, statistics) = group.dev.main();
+            Some((group.name.clone(), statistics?.mean))
         };
         let best = self.groups.iter().filter_map(mean).max_by(|a, b| a.1.total_cmp(&b.1));
         let best =

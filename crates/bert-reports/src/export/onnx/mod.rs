@@ -20,7 +20,7 @@ use graph::{Element, IR_VERSION, OPSET};
 use network::{Head, Network};
 use serde::Serialize;
 
-use crate::export::{Export, HINT, WeightType, class, described};
+use crate::export::{Export, HINT, WeightType, class, tokenizer_files, write_files};
 
 /// Name of the file.
 const MODEL: &str = "model.onnx";
@@ -83,18 +83,11 @@ pub fn export_onnx(folder: &Path, target: &Path, how: &Export) -> Result<OnnxMod
         );
         return Err(Error::option("format", reason));
     }
-    let files = match &tokenizer {
-        Some(tokenizer) => description.tokenizer_files(tokenizer, &config).files()?,
-        None => described(&description),
-    };
-    let unfinished = OutputGuard::begin(StagedFolder::new(&Disk, target), CONTENTS, HINT)?;
-    for (name, bytes) in files {
-        unfinished.folder.write_bytes(name, &bytes)?;
-    }
-    unfinished.folder.write_bytes("config.json", config.to_json_string(class).as_bytes())?;
-    unfinished.folder.write_bytes(MODEL, &bytes)?;
-    unfinished.finish()?;
-    Ok(OnnxModel { class, opset: OPSET, ir_version: IR_VERSION, bytes: bytes.len() })
+    let mut files = tokenizer_files(&description, tokenizer.as_ref(), &config)?;
+    let model = OnnxModel { class, opset: OPSET, ir_version: IR_VERSION, bytes: bytes.len() };
+    files.extend([("config.json", config.to_json_string(class).into_bytes()), (MODEL, bytes)]);
+    write_files(OutputGuard::begin(StagedFolder::new(&Disk, target), CONTENTS, HINT)?, files)?;
+    Ok(model)
 }
 
 /// Returns the class of the graph and its head: the head of a task if the folder has one, else masked LM, else none.
