@@ -17,75 +17,75 @@ use serde::{Deserialize, Serialize, Serializer};
 use crate::task::example::Label;
 use crate::task::spec::{Columns, Kind, TaskSpec};
 
-/// A task with published data and an official metric, or a custom table.
-///
-/// A task is serialized as its name; a table that was read is serialized as its [`TableDescription`], so that a report
-/// can be read without the table's files. Cloning a task copies at most a pointer.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Task {
+/// Defines [`Task`] from a list of the published tasks, each with its specification in [`catalog`].
+macro_rules! tasks {
+    ($($(#[$doc:meta])* $task:ident = $spec:ident,)*) => {
+        /// A task with published data and an official metric, or a custom table.
+        ///
+        /// A task is serialized as its name; a table that was read is serialized as its [`TableDescription`], so that a
+        /// report can be read without the table's files. Cloning a task copies at most a pointer.
+        #[derive(Debug, Clone, PartialEq)]
+        pub enum Task {
+            $($(#[$doc])* $task,)*
+            /// A custom table.
+            Table(Arc<TableTask>),
+        }
+
+        impl Task {
+            /// All published tasks, in the order of the documentation.
+            pub const ALL: [Task; 18] = [$(Task::$task),*];
+
+            /// Returns the task's specification.
+            pub fn spec(&self) -> &TaskSpec {
+                match self {
+                    $(Task::$task => &catalog::$spec,)*
+                    Task::Table(table) => &table.spec,
+                }
+            }
+        }
+    };
+}
+
+tasks! {
     /// Recognizing textual entailment (GLUE).
-    Rte,
+    Rte = RTE,
     /// Stanford Sentiment Treebank, two classes (GLUE).
-    Sst2,
+    Sst2 = SST2,
     /// Microsoft Research Paraphrase Corpus (GLUE).
-    Mrpc,
+    Mrpc = MRPC,
     /// Corpus of Linguistic Acceptability (GLUE).
-    Cola,
+    Cola = COLA,
     /// Question-answering NLI, made from SQuAD (GLUE).
-    Qnli,
+    Qnli = QNLI,
     /// Quora Question Pairs (GLUE).
-    Qqp,
+    Qqp = QQP,
     /// Multi-genre NLI (GLUE), with a matched and a mismatched dev and test set.
-    Mnli,
+    Mnli = MNLI,
     /// Winograd NLI (GLUE).
-    Wnli,
+    Wnli = WNLI,
     /// Semantic Textual Similarity Benchmark (GLUE), a regression.
-    Stsb,
+    Stsb = STSB,
     /// Stanford Sentiment Treebank, five classes, in minBERT's format.
-    Sst5,
+    Sst5 = SST5,
     /// Counterfactually edited IMDb reviews, in minBERT's format.
-    Cfimdb,
+    Cfimdb = CFIMDB,
     /// Sentences Involving Compositional Knowledge (SemEval 2014), entailment.
-    Sick,
+    Sick = SICK,
     /// The same pairs with relatedness scores: a regression.
-    SickR,
+    SickR = SICK_R,
     /// Stanford NLI.
-    Snli,
+    Snli = SNLI,
     /// Stanford question answering, version 1.1.
-    Squad,
+    Squad = SQUAD,
     /// Stanford question answering, version 2.0, with questions that have no answer.
-    Squad2,
+    Squad2 = SQUAD2,
     /// Named entities in the CoNLL-2003 format.
-    Conll,
+    Conll = CONLL,
     /// Situations With Adversarial Generations: choose the right ending.
-    Swag,
-    /// A custom table.
-    Table(Arc<TableTask>),
+    Swag = SWAG,
 }
 
 impl Task {
-    /// All published tasks, in the order of the documentation.
-    pub const ALL: [Task; 18] = [
-        Task::Rte,
-        Task::Sst2,
-        Task::Mrpc,
-        Task::Cola,
-        Task::Qnli,
-        Task::Qqp,
-        Task::Mnli,
-        Task::Wnli,
-        Task::Stsb,
-        Task::Sst5,
-        Task::Cfimdb,
-        Task::Sick,
-        Task::SickR,
-        Task::Snli,
-        Task::Squad,
-        Task::Squad2,
-        Task::Conll,
-        Task::Swag,
-    ];
-
     /// Returns all names on one line, for messages.
     pub fn names() -> String {
         let published = Task::ALL.map(|task| task.spec().name).join(", ");
@@ -111,31 +111,6 @@ impl Task {
                 Label::Score(rounded.unwrap_or(clipped))
             }
             _ => prediction,
-        }
-    }
-
-    /// Returns the task's specification.
-    pub fn spec(&self) -> &TaskSpec {
-        match self {
-            Task::Rte => &catalog::RTE,
-            Task::Sst2 => &catalog::SST2,
-            Task::Mrpc => &catalog::MRPC,
-            Task::Cola => &catalog::COLA,
-            Task::Qnli => &catalog::QNLI,
-            Task::Qqp => &catalog::QQP,
-            Task::Mnli => &catalog::MNLI,
-            Task::Wnli => &catalog::WNLI,
-            Task::Stsb => &catalog::STSB,
-            Task::Sst5 => &catalog::SST5,
-            Task::Cfimdb => &catalog::CFIMDB,
-            Task::Sick => &catalog::SICK,
-            Task::SickR => &catalog::SICK_R,
-            Task::Snli => &catalog::SNLI,
-            Task::Squad => &catalog::SQUAD,
-            Task::Squad2 => &catalog::SQUAD2,
-            Task::Conll => &catalog::CONLL,
-            Task::Swag => &catalog::SWAG,
-            Task::Table(table) => &table.spec,
         }
     }
 
