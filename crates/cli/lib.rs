@@ -46,67 +46,45 @@ pub const fn building_allocator() -> BuildingAllocator {
     ExitOnOom::new(System, remedy)
 }
 
-#[doc(no_inline)]
-pub use bert_data as data;
-#[doc(no_inline)]
-pub use bert_finetuning as finetuning;
-#[doc(no_inline)]
-pub use bert_inference as inference;
-#[doc(no_inline)]
-pub use bert_model as model;
-#[doc(no_inline)]
-pub use bert_reports as reports;
-#[doc(no_inline)]
-pub use bert_storage as storage;
-#[doc(no_inline)]
-pub use bert_task_files as task_files;
-#[doc(no_inline)]
-pub use bert_tasks as tasks;
-#[doc(no_inline)]
-pub use bert_text as text;
-#[doc(no_inline)]
-pub use bert_tokenization as tokenization;
-#[doc(no_inline)]
-pub use bert_training as training;
 #[cfg(feature = "translation")]
 #[doc(no_inline)]
 pub use bert_translation as translation;
+#[doc(no_inline)]
+pub use {
+    bert_data as data, bert_finetuning as finetuning, bert_inference as inference, bert_model as model,
+    bert_reports as reports, bert_storage as storage, bert_task_files as task_files, bert_tasks as tasks,
+    bert_text as text, bert_tokenization as tokenization, bert_training as training,
+};
 
 /// The types and functions that most programs need, in the order in which data passes through them.
 pub mod prelude {
     #[doc(no_inline)]
-    pub use bert_data::{
-        BuildConfig, DataSet, Layout, PartialSettings, StoredRows, VocabConfig, build, train_vocabulary,
-        write_documents,
-    };
-    #[doc(no_inline)]
-    pub use bert_finetuning::{
-        Choices, FinetuneConfig, FinetuneReport, Seeds, TableArgs, TrainingRows, finetune, finetune_rows,
-    };
-    #[doc(no_inline)]
-    pub use bert_inference::{
-        Answer, Answerer, Attention, AttentionOptions, Classifier, DeviceName, Extractor, LineFeatures,
-        MaskFiller, MemoryModel, ModelFiles, ModelOptions, ModelTokenizer, Pooling, Predictor, StopFlag,
-        Tagger, resolve_model_folder,
-    };
-    #[doc(no_inline)]
-    pub use bert_model::{
-        Architecture, BertConfig, BertForPreTraining, BertInput, BertModel, LoadPolicy, LossNormalizer, Mode,
-        Preset, load_pretrained, save_pretrained,
-    };
-    #[doc(no_inline)]
-    pub use bert_reports::{Export, export, export_fresh};
-    #[doc(no_inline)]
-    pub use bert_storage::write_atomic;
-    #[doc(no_inline)]
-    pub use bert_task_files::TextRow;
-    #[doc(no_inline)]
-    pub use bert_tasks::Example;
-    #[doc(no_inline)]
-    pub use bert_training::{
-        DataLoader, Evaluation, FreshWeights, InitializationChoice, MicroBatchLoss, Optimizer,
-        OptimizerConfig, PretrainConfig, PretrainEvent, PretrainingBatch, Resume, Schedule, ScheduleKind,
-        StepSettings, evaluate, pretrain, train_step,
+    pub use {
+        bert_data::{
+            BuildConfig, DataSet, Layout, PartialSettings, StoredRows, VocabConfig, build, train_vocabulary,
+            write_documents,
+        },
+        bert_finetuning::{
+            Choices, FinetuneConfig, FinetuneReport, Seeds, TableArgs, TrainingRows, finetune, finetune_rows,
+        },
+        bert_inference::{
+            Answer, Answerer, Attention, AttentionOptions, Classifier, DeviceName, Extractor, LineFeatures,
+            MaskFiller, MemoryModel, ModelFiles, ModelOptions, ModelTokenizer, Pooling, Predictor, StopFlag,
+            Tagger, resolve_model_folder,
+        },
+        bert_model::{
+            Architecture, BertConfig, BertForPreTraining, BertInput, BertModel, LoadPolicy, LossNormalizer,
+            Mode, Preset, load_pretrained, save_pretrained,
+        },
+        bert_reports::{Export, export, export_fresh},
+        bert_storage::write_atomic,
+        bert_task_files::TextRow,
+        bert_tasks::Example,
+        bert_training::{
+            DataLoader, Evaluation, FreshWeights, InitializationChoice, MicroBatchLoss, Optimizer,
+            OptimizerConfig, PretrainConfig, PretrainEvent, PretrainingBatch, Resume, Schedule, ScheduleKind,
+            StepSettings, evaluate, pretrain, train_step,
+        },
     };
 }
 
