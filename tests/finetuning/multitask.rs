@@ -30,7 +30,7 @@ fn check_repetition_and_sampling(folder: &Folder, line: &str, flags: &str, repor
     );
     let shown =
         folder.ok(&format!("{line} --sampling temperature --temperature 1e9 --output equal {flags}")).stdout;
-    assert!(shown.starts_with("epoch  task      steps  train loss  on dev"), "{shown}");
+    assert!(shown.contains("epoch  task") && shown.contains("train loss"), "{shown}");
     let equal = &folder.json("equal/multitask.json")[0];
     assert_eq!((&equal["sampling"], &equal["temperature"]), (&json!("temperature"), &json!(1e9)));
     assert_ne!(equal["epochs"], report["epochs"]);

@@ -104,5 +104,7 @@ fn nearest_words_and_sentences_are_found() {
     assert_eq!(texts(&found, 0)[0], "He ate bread and cheese.");
     let cosine = number(&found, "/models/0/queries/0/neighbours/0/cosine");
     assert!((cosine - 1.0).abs() < 1e-5, "{cosine}");
+    let cut = folder.ok("bert nearest bread --input texts.txt --max-seq-length 5");
+    cut.stderr_has("3 of 4 texts of the input (75.0 %) are cut to --max-seq-length 5");
     folder.refused("bert nearest '\u{2603}'", 2, "cannot spell");
 }

@@ -43,6 +43,7 @@ fn urls_are_rejected_as_outputs_on_a_disk() {
         "bert init --model config.json --data data --output s3://bucket/run",
         "bert export run s3://bucket/run",
         "bert experiment masking --input train.txt --checkpoint run --output s3://bucket/run",
+        "bert experiment adapters --data glue --checkpoint run --output s3://bucket/run",
         "bert attention hello --output s3://bucket/run/page.html",
         "bert features --input train.txt --output s3://bucket/run/features.jsonl",
         "bert glue --data glue --tasks rte --output s3://bucket/run",

@@ -204,6 +204,13 @@ fn commands_reject_invalid_flags_and_folders() {
         2 | bert evaluate --checkpoint run --data held --precision 8 | invalid value '8'
         2 | bert evaluate --checkpoint run --data held --precision bf16 --device ndarray | --precision: the ndarray backend has no bf16
         2 | bert attention --checkpoint run 'a' --max-seq-length 2 | --max-seq-length
+        4 | bert attention --checkpoint run 'a' --max-seq-length 5000 | --max-seq-length is 5000, but the model has
+        2 | bert attention --checkpoint run 'a' --output a --parquet a | --parquet: is the file of --output
+        2 | bert extend-vocab --checkpoint run --input train.txt --add 2 --seed 1 --output more | --seed: needs --new-rows random
+        2 | bert predict --checkpoint run 'a' --columns text | cannot be used with
+        2 | bert probe 'a' --columns text --replace a=b | cannot be used with
+        2 | bert probe --data held --columns text --replace a=b | cannot be used with
+        2 | bert probe --input train.txt --columns text --replace a=b | --columns: applies to tables
         2 | bert paint | unrecognized subcommand 'paint'
         1 | bert quickstart --output glue | glue: the folder already holds other files
         2 | bert quickstart --output out --steps 0 | --steps

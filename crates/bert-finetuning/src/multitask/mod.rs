@@ -4,7 +4,6 @@
 //! tasks. The task of a step is a function of seed and step only. The number of steps in an epoch is the number of
 //! batches in the combined examples of all tasks.
 
-use std::fmt;
 use std::path::{Path, PathBuf};
 
 use bert_inference::{Resolved, StopFlag};
@@ -49,20 +48,6 @@ pub struct MultitaskReport {
     pub seed: u64,
     /// Results of all tasks after each epoch.
     pub epochs: Vec<Vec<TaskEpoch>>,
-}
-
-impl fmt::Display for MultitaskReport {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:<7}{:<8}{:>7}{:>12}  on dev", "epoch", "task", "steps", "train loss")?;
-        for (epoch, tasks) in self.epochs.iter().enumerate() {
-            for (at, TaskEpoch { task, steps, train_loss, dev }) in tasks.iter().enumerate() {
-                let epoch = if at == 0 { (epoch + 1).to_string() } else { String::new() };
-                let loss = train_loss.map_or("-".to_string(), |loss| format!("{loss:.4}"));
-                write!(f, "\n{epoch:<7}{task:<8}{steps:>7}{loss:>12}  {dev}")?;
-            }
-        }
-        Ok(())
-    }
 }
 
 /// Trains one encoder on all tasks; each task gets a folder in `output` like the output folder of `finetune`. With

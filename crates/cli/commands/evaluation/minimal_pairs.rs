@@ -16,7 +16,7 @@ use serde::Serialize;
 
 use crate::commands::{at_least, model_folder, selected_device};
 use crate::output::progress::print_warning;
-use crate::output::table::{Column, FormatArgs, Table, Tabular, print_table};
+use crate::output::table::{Column, FormatArgs, Table, Tabular, as_table, print_table};
 use crate::process::threads::ThreadArgs;
 
 /// Count how often a model prefers the acceptable of two sentences.
@@ -114,7 +114,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let mean = accuracies.iter().sum::<f64>() / accuracies.len() as f64;
     let pairs = args.pairs.then_some(pairs);
     let result = Accuracies { checkpoint: &args.checkpoint, phenomena, mean, pairs };
-    print_table(args.json, args.format, &result, Accuracies::text)
+    print_table(args.json, args.format, &result, as_table)
 }
 
 /// Returns the files of pairs; a folder is replaced by its files of tables, in the order of their names.
@@ -142,18 +142,6 @@ fn files(inputs: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
 }
 
 impl Accuracies<'_> {
-    fn text(&self) -> String {
-        let width =
-            self.phenomena.iter().map(|row| row.phenomenon.chars().count()).max().unwrap_or(0).max(10);
-        let mut lines =
-            vec![format!("{:<width$}  {:>6}  {:>12}  95 % interval", "phenomenon", "pairs", "accuracy (%)")];
-        for PairAccuracy { phenomenon, pairs, accuracy, low, high, .. } in &self.phenomena {
-            lines.push(format!("{phenomenon:<width$}  {pairs:>6}  {accuracy:>12.1}  {low:.1} to {high:.1}"));
-        }
-        lines.push(self.note());
-        lines.join("\n")
-    }
-
     fn note(&self) -> String {
         let count = self.phenomena.len().saturating_sub(1).max(1);
         format!("mean over {count} phenomena: {:.1} %; guessing: 50.0 %", self.mean)

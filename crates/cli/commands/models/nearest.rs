@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::commands::{at_least, model_folder, selected_device};
 use crate::output::progress::print_warning;
-use crate::output::table::{Column, FormatArgs, Table, Tabular, print_table};
+use crate::output::table::{Column, FormatArgs, Table, Tabular, as_table, print_table};
 use crate::process::threads::ThreadArgs;
 
 /// Find the words or sentences nearest to a query, by cosine.
@@ -88,53 +88,21 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         })
     });
     let nearest = Nearest { models: models.collect::<anyhow::Result<_>>()? };
-    print_table(args.json, args.format, &nearest, Nearest::text)
-}
-
-impl Nearest {
-    /// Returns the neighbours of each query, a column for each model.
-    fn text(&self) -> String {
-        let queries = 0..self.models[0].queries.len();
-        queries.map(|query| self.query_text(query)).collect::<Vec<_>>().join("\n\n")
-    }
-
-    fn query_text(&self, query: usize) -> String {
-        let mut lines = vec![self.models[0].queries[query].query.clone()];
-        let columns: Vec<Vec<String>> = self.models.iter().map(|model| model.column(query)).collect();
-        let widths: Vec<usize> = columns
-            .iter()
-            .map(|column| column.iter().map(|cell| cell.chars().count()).max().unwrap_or(0))
-            .collect();
-        let rows = columns.iter().map(Vec::len).max().unwrap_or(0);
-        for row in 0..rows {
-            let cells = columns.iter().zip(&widths).map(|(column, width)| {
-                let cell = column.get(row).map_or("", String::as_str);
-                format!("{cell:<width$}")
-            });
-            lines.push(format!("  {}", cells.collect::<Vec<_>>().join("  ").trim_end()));
-        }
-        lines.join("\n")
-    }
-}
-
-impl ModelNeighbours {
-    /// Returns the cells of this model below a query: its name, the pieces of the query, and the neighbours.
-    fn column(&self, query: usize) -> Vec<String> {
-        let Neighbours { pieces, neighbours, .. } = &self.queries[query];
-        let pieces = if pieces.is_empty() { String::new() } else { format!(" ({})", pieces.join(" ")) };
-        let name = format!("{}{pieces}", self.checkpoint.display());
-        let neighbours = neighbours.iter().map(|near| format!("{:.4}  {}", near.cosine, near.text));
-        std::iter::once(name).chain(neighbours).collect()
-    }
+    print_table(args.json, args.format, &nearest, as_table)
 }
 
 impl Tabular for Nearest {
     fn table(&self) -> Table {
         let mut columns = vec![Column::text("query"), Column::number("rank")];
+        let mut notes = Vec::new();
         for model in &self.models {
             let name = model.checkpoint.display();
             columns.push(Column::text(name.to_string()));
-            columns.push(Column::number(format!("cosine in {name}")));
+            columns.push(Column::number(format!("cosine in {name}")).with_priority(1));
+            let in_pieces = model.queries.iter().filter(|found| !found.pieces.is_empty());
+            notes.extend(
+                in_pieces.map(|found| format!("{} in {name}: {}", found.query, found.pieces.join(" "))),
+            );
         }
         let mut rows = Vec::new();
         for (at, query) in self.models[0].queries.iter().enumerate() {
@@ -149,6 +117,6 @@ impl Tabular for Nearest {
                 rows.push(row);
             }
         }
-        Table { columns, rows, ..Table::default() }
+        Table { columns, rows, notes, ..Table::default() }
     }
 }

@@ -12,7 +12,7 @@ use crate::commands::hub::pinned_start;
 use crate::commands::training::finetune::View;
 use crate::commands::training::finetune_flags::{for_task, parse_flags};
 use crate::options::run_args::RunArgs;
-use crate::output::table::{FormatArgs, print_table};
+use crate::output::table::{FormatArgs, as_table, print_table};
 use crate::process::signals::stop_on_signals;
 use crate::process::threads::ThreadArgs;
 
@@ -93,5 +93,5 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let mut view = View::new(&config.tasks[0], args.run.print.quiet);
     let report = multitask(&config, args.run.resume.into(), &stop, &mut |event| view.show(&event));
     drop(view);
-    print_table(args.run.print.json, args.format, &report?, ToString::to_string)
+    print_table(args.run.print.json, args.format, &report?, as_table)
 }
