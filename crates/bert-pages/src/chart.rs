@@ -4,6 +4,7 @@
 use std::borrow::Cow;
 
 use maud::{Markup, PreEscaped, html};
+use serde::Serialize;
 use serde_json::{Value, json};
 
 /// Number of series with a colour of the style sheet.
@@ -22,7 +23,8 @@ pub fn series_color(number: usize) -> Cow<'static, str> {
 }
 
 /// The style of a curve.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Line {
     /// A line.
     Plain,
@@ -34,18 +36,19 @@ pub enum Line {
     Dashed,
 }
 
-/// One line of a [`chart`].
-#[derive(Clone, Debug, PartialEq)]
+/// One line of a [`chart`], in the form of the script.
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Curve {
     name: String,
     color: Cow<'static, str>,
     line: Line,
-    points: Vec<(f64, f64)>,
+    xs: Vec<f64>,
+    ys: Vec<f64>,
     scale: Option<StepScale>,
 }
 
 /// Converts the steps of a run to other x axes.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct StepScale {
     /// Sequences in a step.
     pub sequences: f64,
@@ -53,14 +56,7 @@ pub struct StepScale {
     pub tokens: f64,
     /// Steps, ascending, and the hours from the start of the run to each; between two steps, the time is interpolated
     /// linearly.
-    pub hours: Vec<(f64, f64)>,
-}
-
-impl StepScale {
-    fn json(&self) -> Value {
-        let (steps, hours): (Vec<f64>, Vec<f64>) = self.hours.iter().copied().unzip();
-        json!({ "sequences": self.sequences, "tokens": self.tokens, "hours": [steps, hours] })
-    }
+    pub hours: [Vec<f64>; 2],
 }
 
 impl Curve {
@@ -73,33 +69,15 @@ impl Curve {
         line: Line,
         points: Vec<(f64, f64)>,
     ) -> Self {
-        let finite = |(x, y): &(f64, f64)| x.is_finite() && y.is_finite();
-        Self {
-            name: name.into(),
-            color,
-            line,
-            points: points.into_iter().filter(finite).collect(),
-            scale: None,
-        }
+        let finite = points.into_iter().filter(|(x, y)| x.is_finite() && y.is_finite());
+        let (xs, ys) = finite.map(|(x, y)| (x, six_digits(y))).unzip();
+        Self { name: name.into(), color, line, xs, ys, scale: None }
     }
 
     /// Adds other x axes to a curve over steps.
     #[must_use]
     pub fn with_scale(self, scale: &StepScale) -> Self {
         Self { scale: Some(scale.clone()), ..self }
-    }
-
-    /// Returns the data of the script.
-    fn json(&self) -> Value {
-        let line = match self.line {
-            Line::Plain => "plain",
-            Line::Pale => "pale",
-            Line::Marked => "marked",
-            Line::Dashed => "dashed",
-        };
-        let (xs, ys): (Vec<f64>, Vec<f64>) = self.points.iter().map(|&(x, y)| (x, six_digits(y))).unzip();
-        let scale = self.scale.as_ref().map(StepScale::json);
-        json!({ "name": self.name, "color": self.color, "line": line, "xs": xs, "ys": ys, "scale": scale })
     }
 }
 
@@ -112,7 +90,6 @@ fn six_digits(value: f64) -> f64 {
 #[must_use]
 pub fn chart_data(x: &str, y: &str, curves: &[Curve], levels: &[(&str, f64)]) -> Value {
     let levels: Vec<_> = levels.iter().filter(|(_, value)| value.is_finite()).collect();
-    let curves: Vec<Value> = curves.iter().map(Curve::json).collect();
     json!({ "x": x, "y": y, "curves": curves, "levels": levels })
 }
 
@@ -121,7 +98,7 @@ pub fn chart_data(x: &str, y: &str, curves: &[Curve], levels: &[(&str, f64)]) ->
 /// edge. Returns a note if there is nothing to draw. A reader without JavaScript sees the name of the axis and a note.
 #[must_use]
 pub fn chart(x: &str, y: &str, curves: &[Curve], levels: &[(&str, f64)]) -> Markup {
-    if curves.iter().all(|curve| curve.points.is_empty()) {
+    if curves.iter().all(|curve| curve.xs.is_empty()) {
         return html! { p.note { "No points to draw yet." } };
     }
     let data = chart_data(x, y, curves, levels).to_string().replace('<', "\\u003c");
@@ -159,7 +136,7 @@ mod tests {
 
     #[test]
     fn script_gets_the_points_and_the_scale() {
-        let scale = StepScale { sequences: 8.0, tokens: 0.0, hours: vec![(1.0, 0.5)] };
+        let scale = StepScale { sequences: 8.0, tokens: 0.0, hours: [vec![1.0], vec![0.5]] };
         let curve = Curve::new("a", series_color(0), Line::Pale, vec![(1.0, 2.0 / 3.0)]).with_scale(&scale);
         let data = chart_data("step", "loss", &[curve], &[("b", f64::NAN), ("c", 1.0)]);
         let curve = &data["curves"][0];

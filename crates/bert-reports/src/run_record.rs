@@ -136,15 +136,17 @@ impl RunRecord {
         let sequences = self.identity.batch_size as f64;
         let tokens = sequences * self.identity.data_rules.max_seq_length as f64;
         let mut seconds = 0.0;
-        let mut hours = vec![(0.0, 0.0)];
+        let mut steps = vec![0.0];
+        let mut hours = vec![0.0];
         let every = self.timing.len().div_ceil(POINTS_OF_TIME).max(1);
         for (at, step) in self.timing.iter().enumerate() {
             seconds += step.seconds;
             if (at + 1) % every == 0 || at + 1 == self.timing.len() {
-                hours.push((step.step as f64, seconds / 3600.0));
+                steps.push(step.step as f64);
+                hours.push(seconds / 3600.0);
             }
         }
-        StepScale { sequences, tokens, hours }
+        StepScale { sequences, tokens, hours: [steps, hours] }
     }
 
     /// Returns the seconds of all steps from number `first`, and the part of these seconds that was spent waiting for

@@ -95,7 +95,7 @@ impl FinetuneTask for TokenClassification<'_> {
 
     fn micro_batch(&self, items: &[usize], whole: &[usize]) -> MicroBatch<TokenBatch> {
         let SentenceSet { sentences, encoded } = &self.sets().train;
-        let padded = encoded.batch(items, encoded.padded_length(whole));
+        let padded = encoded.features.padded(items, encoded.features.padded_length(whole));
         let mut positions = Vec::new();
         let mut tags = Vec::new();
         for (row, &item) in items.iter().enumerate() {

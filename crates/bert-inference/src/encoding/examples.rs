@@ -129,11 +129,16 @@ impl Features {
         padded_length(examples.iter().flat_map(|&i| self.sequences(i)), self.max_length)
     }
 
+    /// Returns the sequences of the given examples, padded to `length`.
+    pub fn padded(&self, examples: &[usize], length: usize) -> PaddedBatch {
+        let sequences: Vec<&EncodedPair> = examples.iter().flat_map(|&i| self.sequences(i)).collect();
+        PaddedBatch::with_length(&sequences, self.pad_id, length)
+    }
+
     /// Returns a batch of the given examples, padded to `length`.
     pub fn batch_of_length(&self, examples: Vec<usize>, length: usize) -> ClassificationBatch {
-        let sequences: Vec<&EncodedPair> = examples.iter().flat_map(|&i| self.sequences(i)).collect();
         ClassificationBatch {
-            padded: PaddedBatch::with_length(&sequences, self.pad_id, length),
+            padded: self.padded(&examples, length),
             per_example: self.per_example,
             labels: examples.iter().map(|&i| self.labels[i]).collect(),
             examples,

@@ -11,66 +11,56 @@ use burn::tensor::Device;
 
 use crate::compute::host_tensors::read;
 use crate::compute::stop_flag::StopFlag;
-use crate::encoding::examples::{PaddedBatch, by_length, padded_length};
+use crate::encoding::examples::{EVAL_BATCH, Features};
 use crate::encoding::model_tokenizer::ModelTokenizer;
 use crate::error::Error;
-
-const EVAL_BATCH: usize = 64;
 
 /// Tag of words beyond the maximum sequence length: no entity.
 const OUTSIDE: &str = "O";
 
-/// A tokenized sentence.
-struct EncodedSentence {
-    /// `[CLS] pieces [SEP]`
-    encoded: EncodedPair,
-    /// Position of the first piece of each word. There are fewer positions than words if the sentence was too long.
-    first_pieces: Vec<usize>,
-}
-
-impl EncodedSentence {
-    /// Tokenizes a sentence; drops words whose first piece would exceed `max_seq_length`.
-    fn new(
-        sentence: &Sentence,
-        tokenizer: &Tokenizer,
-        vocabulary: &Vocabulary,
-        max_seq_length: usize,
-    ) -> Self {
-        let mut input_ids = vec![vocabulary.cls_id()];
-        let mut first_pieces = Vec::new();
-        for word in &sentence.words {
-            let first = input_ids.len();
-            if first + 1 >= max_seq_length {
-                break;
-            }
-            first_pieces.push(first);
-            tokenizer.encode(word, &mut input_ids);
-            if input_ids.len() == first {
-                input_ids.push(vocabulary.unk_id());
-            }
+/// Returns `[CLS] pieces [SEP]` of a sentence, and the position of the first piece of each word. Words whose first piece
+/// would exceed `max_seq_length` are dropped.
+fn encode_sentence(
+    sentence: &Sentence,
+    tokenizer: &Tokenizer,
+    vocabulary: &Vocabulary,
+    max_seq_length: usize,
+) -> (EncodedPair, Vec<usize>) {
+    let mut input_ids = vec![vocabulary.cls_id()];
+    let mut first_pieces = Vec::new();
+    for word in &sentence.words {
+        let first = input_ids.len();
+        if first + 1 >= max_seq_length {
+            break;
         }
-        input_ids.truncate(max_seq_length - 1);
-        input_ids.push(vocabulary.sep_id());
-        let segment_ids = vec![0; input_ids.len()];
-        Self { encoded: EncodedPair { input_ids, segment_ids }, first_pieces }
+        first_pieces.push(first);
+        tokenizer.encode(word, &mut input_ids);
+        if input_ids.len() == first {
+            input_ids.push(vocabulary.unk_id());
+        }
     }
+    input_ids.truncate(max_seq_length - 1);
+    input_ids.push(vocabulary.sep_id());
+    let segment_ids = vec![0; input_ids.len()];
+    (EncodedPair { input_ids, segment_ids }, first_pieces)
 }
 
 /// Tokenized sentences.
 pub struct EncodedSentences {
-    encoded: Vec<EncodedSentence>,
-    pad_id: i32,
-    max_seq_length: usize,
+    /// The sequences.
+    pub features: Features,
+    /// Position of the first piece of each word. There are fewer positions than words if a sentence was too long.
+    first_pieces: Vec<Vec<usize>>,
 }
 
 impl EncodedSentences {
     /// Tokenizes sentences.
     pub fn new(sentences: &[Sentence], text: &ModelTokenizer, max_seq_length: usize) -> Self {
         let encode = |sentence: &Sentence| {
-            EncodedSentence::new(sentence, &text.tokenizer, &text.vocabulary, max_seq_length)
+            encode_sentence(sentence, &text.tokenizer, &text.vocabulary, max_seq_length)
         };
-        let pad_id = text.vocabulary.pad_id() as i32;
-        Self { encoded: sentences.iter().map(encode).collect(), pad_id, max_seq_length }
+        let (encoded, first_pieces) = sentences.iter().map(encode).unzip();
+        Self { features: Features::from_encoded(encoded, &text.vocabulary, max_seq_length), first_pieces }
     }
 
     /// Returns the number of words beyond the maximum sequence length, which the model does not see.
@@ -80,18 +70,7 @@ impl EncodedSentences {
 
     /// Returns the positions of the first piece of each word in a sentence's sequence.
     pub fn first_pieces(&self, sentence: usize) -> &[usize] {
-        &self.encoded[sentence].first_pieces
-    }
-
-    /// Returns the length to which a batch of these sentences is padded.
-    pub fn padded_length(&self, sentences: &[usize]) -> usize {
-        padded_length(sentences.iter().map(|&i| &self.encoded[i].encoded), self.max_seq_length)
-    }
-
-    /// Returns a batch of sentences, padded to `length`.
-    pub fn batch(&self, sentences: &[usize], length: usize) -> PaddedBatch {
-        let rows: Vec<_> = sentences.iter().map(|&i| &self.encoded[i].encoded).collect();
-        PaddedBatch::with_length(&rows, self.pad_id, length)
+        &self.first_pieces[sentence]
     }
 
     /// Returns the most probable tag of every word in every sentence, named as in the model's outputs.
@@ -108,11 +87,10 @@ impl EncodedSentences {
     ) -> Result<Vec<Vec<String>>, Error> {
         let outside = |sentence: &Sentence| vec![OUTSIDE.to_string(); sentence.words.len()];
         let mut tags: Vec<Vec<String>> = sentences.iter().map(outside).collect();
-        let lengths: Vec<usize> = self.encoded.iter().map(|s| s.encoded.input_ids.len()).collect();
         let width = names.len();
-        for batch in by_length(&lengths, EVAL_BATCH) {
+        for batch in self.features.by_length(EVAL_BATCH) {
             stop.check()?;
-            let padded = self.batch(&batch, self.padded_length(&batch));
+            let padded = self.features.padded(&batch, self.features.padded_length(&batch));
             let logits = read(model.forward(padded.input(device), Mode::Eval))?;
             for (row, &sentence) in batch.iter().enumerate() {
                 for (word, &position) in self.first_pieces(sentence).iter().enumerate() {
@@ -131,7 +109,7 @@ impl EncodedSentences {
 mod tests {
     use super::*;
 
-    fn encode(words: &[&str], max_seq_length: usize) -> EncodedSentence {
+    fn encode(words: &[&str], max_seq_length: usize) -> (Vec<u32>, Vec<usize>) {
         let text = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nan\n##na\nrows";
         let vocabulary = Vocabulary::from_bytes(text.into(), std::path::Path::new("vocab.txt")).unwrap();
         let sentence = Sentence {
@@ -140,21 +118,22 @@ mod tests {
             line: 1,
             document: None,
         };
-        EncodedSentence::new(&sentence, &Tokenizer::new(&vocabulary, true), &vocabulary, max_seq_length)
+        let tokenizer = Tokenizer::new(&vocabulary, true);
+        let (encoded, first_pieces) = encode_sentence(&sentence, &tokenizer, &vocabulary, max_seq_length);
+        (encoded.input_ids, first_pieces)
     }
 
     #[test]
     fn every_word_has_the_position_of_its_first_piece() {
-        let sentence = encode(&["Anna", "rows", "\u{200b}", "an"], 128);
-        assert_eq!(sentence.encoded.input_ids, [2, 5, 6, 7, 1, 5, 3]);
-        assert_eq!(sentence.first_pieces, [1, 3, 4, 5]);
+        let (input_ids, first_pieces) = encode(&["Anna", "rows", "\u{200b}", "an"], 128);
+        assert_eq!(input_ids, [2, 5, 6, 7, 1, 5, 3]);
+        assert_eq!(first_pieces, [1, 3, 4, 5]);
     }
 
     #[test]
     fn a_long_sentence_ends_with_a_separator() {
         // With space for two pieces, the second word is dropped, or truncated if its first piece still fits.
-        assert_eq!(encode(&["anna", "rows"], 4).encoded.input_ids, [2, 5, 6, 3]);
-        let cut = encode(&["rows", "anna"], 4);
-        assert_eq!((cut.encoded.input_ids, cut.first_pieces), (vec![2, 7, 5, 3], vec![1, 2]));
+        assert_eq!(encode(&["anna", "rows"], 4).0, [2, 5, 6, 3]);
+        assert_eq!(encode(&["rows", "anna"], 4), (vec![2, 7, 5, 3], vec![1, 2]));
     }
 }
