@@ -50,10 +50,6 @@ pub struct Args {
 
     #[command(flatten)]
     format: FormatArgs,
-
-    /// Print the result as one JSON object.
-    #[arg(long)]
-    json: bool,
 }
 
 /// Words of the model of the check: BERT's vocabulary.
@@ -101,7 +97,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         let check = if args.check { Some(checked(args, device, &mut wrong)?) } else { None };
         devices.push(ListedDevice { info, check });
     }
-    print_table(args.json, args.format, &Devices { devices }, Devices::text)?;
+    print_table(args.format, &Devices { devices }, Devices::text)?;
     wrong.map_or(Ok(()), |error| Err(error.into()))
 }
 

@@ -16,10 +16,6 @@ pub struct Args {
     #[arg(value_name = "NAME|FILE", value_parser = parse_name, conflicts_with = "format")]
     name: Option<String>,
 
-    /// Print the result as one JSON object.
-    #[arg(long)]
-    json: bool,
-
     #[command(flatten)]
     format: FormatArgs,
 }
@@ -55,14 +51,14 @@ impl Tabular for Listed {
 pub fn run(args: &Args) -> anyhow::Result<()> {
     if let Some(name) = &args.name {
         let recipe = Recipe::read(name)?;
-        return if args.json { print_json(&recipe) } else { print(text(name)?.trim_end()) };
+        return if args.format.is_json() { print_json(&recipe) } else { print(text(name)?.trim_end()) };
     }
     let recipes = names().map(|name| {
         let recipe = Recipe::read(name)?;
         Ok(ListedRecipe { name, programs: recipe.programs(), title: recipe.title })
     });
     let list = Listed { recipes: recipes.collect::<anyhow::Result<_>>()? };
-    print_table(args.json, args.format, &list, |list| {
+    print_table(args.format, &list, |list| {
         let programs = |recipe: &ListedRecipe| recipe.programs.join(", ");
         let name = list.recipes.iter().map(|recipe| recipe.name.len()).max().unwrap_or(0);
         let program = list.recipes.iter().map(|recipe| programs(recipe).len()).max().unwrap_or(0);

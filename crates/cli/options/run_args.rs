@@ -20,7 +20,7 @@ pub struct RunArgs {
     #[arg(long)]
     pub resume: bool,
 
-    /// Flags for the output.
-    #[command(flatten)]
-    pub print: PrintArgs,
+    /// Hide the progress on stderr.
+    #[arg(long)]
+    pub quiet: bool,
 }

@@ -11,7 +11,6 @@ use crate::commands::data::engine;
 use crate::commands::hub::folder_of_name;
 use crate::options::help::examples_and_exit_codes;
 use crate::options::options_file::OptionsFile;
-use crate::options::run_args::PrintArgs;
 use crate::options::saved_config::{Program, RecipeArgs};
 use crate::options::standard_input::StandardInput;
 use crate::options::version::long_version;
@@ -46,8 +45,9 @@ pub struct Args {
     #[command(flatten)]
     format: FormatArgs,
 
-    #[command(flatten)]
-    print: PrintArgs,
+    /// Hide the progress on stderr.
+    #[arg(long)]
+    quiet: bool,
 
     /// Print an estimate from a sample, and write nothing. The estimate has documents, instances, bytes, scratch space,
     /// memory and time.
@@ -94,12 +94,6 @@ fn with_heading(flag: Arg) -> Arg {
     flag.help_heading(heading).hide_short_help(is_rare)
 }
 
-impl Args {
-    fn prints_json(&self) -> bool {
-        self.print.json || self.format.is_json()
-    }
-}
-
 impl Program for Args {
     type Config = BuildConfig;
 
@@ -137,34 +131,34 @@ pub fn run(mut args: Args) -> anyhow::Result<()> {
     args.config.check()?;
     args.config.cap_warning().iter().for_each(print_warning);
     if let Some(vocab) = &mut args.config.vocab {
-        *vocab = folder_of_name(vocab, args.print.quiet)?;
+        *vocab = folder_of_name(vocab, args.quiet)?;
     }
     let _copy = copy_standard_input(&mut args)?;
     skipped_names_note(&args.config.input)?.iter().for_each(print_note);
     skipped_tables_warning(&args.config.input, &args.config.text_column)?.iter().for_each(print_warning);
     if args.dry_run {
         let estimate = bert_data::dry_run(&args.config)?;
-        if args.prints_json() {
+        if args.format.is_json() {
             warn_all(&estimate.warnings);
         }
-        return print_table(args.print.json, args.format, &estimate, ToString::to_string);
+        return print_table(args.format, &estimate, ToString::to_string);
     }
     if args.engine != engine::LOCAL {
         let tasks = args.tasks.unwrap_or(engine::TASKS);
-        let manifest = engine::build(&args.engine, tasks, &args.config, args.print.quiet)?;
+        let manifest = engine::build(&args.engine, tasks, &args.config, args.quiet)?;
         let output = args.config.output.as_deref().unwrap_or(Path::new(""));
-        return show_in(args.format, &manifest, output, args.print.json);
+        return show_in(args.format, &manifest, output);
     }
     vocabulary_note(&args.config)?.iter().for_each(print_note);
     bert_data::casing_warning(&args.config)?.iter().for_each(print_warning);
     if args.config.part.is_some() {
         return run_part(&args);
     }
-    let outcome = with_progress(args.print.quiet, |on_progress| build(&args.config, on_progress))?;
-    if !args.prints_json() {
+    let outcome = with_progress(args.quiet, |on_progress| build(&args.config, on_progress))?;
+    if !args.format.is_json() {
         outcome.preview.iter().try_for_each(|instance| print(instance))?;
     }
-    show_in(args.format, &outcome.manifest, &outcome.output, args.print.json)?;
+    show_in(args.format, &outcome.manifest, &outcome.output)?;
     show_held_out(&args, &outcome.manifest)
 }
 
@@ -190,16 +184,15 @@ fn require_flags(args: &Args) -> anyhow::Result<()> {
 /// Builds the held-out data set, if one is wanted, and prints its report. With `--json`, the manifest of this data set
 /// is not printed, because a program prints only one object; it is in the data set's folder.
 fn show_held_out(args: &Args, training: &Manifest) -> anyhow::Result<()> {
-    let built =
-        with_progress(args.print.quiet, |on_progress| build_held_out(&args.config, training, on_progress))?;
+    let built = with_progress(args.quiet, |on_progress| build_held_out(&args.config, training, on_progress))?;
     match built {
-        Some(outcome) if args.prints_json() => {
+        Some(outcome) if args.format.is_json() => {
             warn_all(&outcome.manifest.report.warnings);
             Ok(())
         }
         Some(outcome) => {
             print("\nheld-out documents:")?;
-            show_in(args.format, &outcome.manifest, &outcome.output, false)
+            show_in(args.format, &outcome.manifest, &outcome.output)
         }
         None => Ok(()),
     }
@@ -214,7 +207,7 @@ fn copy_standard_input(args: &mut Args) -> anyhow::Result<StandardInput> {
         return Err(Args::command().error(ErrorKind::ArgumentConflict, reason).into());
     }
     let BuildConfig { input, scratch, output, .. } = &mut args.config;
-    StandardInput::copy(input, scratch.as_deref(), output.as_deref(), args.print.quiet)
+    StandardInput::copy(input, scratch.as_deref(), output.as_deref(), args.quiet)
 }
 
 /// Returns a note that names the vocabulary file, unless that is a plain file with one token per line.
@@ -227,11 +220,11 @@ fn vocabulary_note(config: &BuildConfig) -> anyhow::Result<Option<String>> {
 
 /// Prints the report of a data set with its warnings in the form that the flags select, or its manifest as JSON with the
 /// warnings on stderr.
-pub fn show_in(format: FormatArgs, manifest: &Manifest, folder: &Path, json: bool) -> anyhow::Result<()> {
-    if json || format.is_json() {
+pub fn show_in(format: FormatArgs, manifest: &Manifest, folder: &Path) -> anyhow::Result<()> {
+    if format.is_json() {
         warn_all(&manifest.report.warnings);
     }
-    print_table(json, format, manifest, |manifest| {
+    print_table(format, manifest, |manifest| {
         let bytes: u64 = manifest.shards.iter().map(|shard| shard.bytes).sum();
         let shards = count(manifest.shards.len(), "shard");
         format!("{}\n{shards}, {bytes} bytes: {}", manifest.report, folder.display())
@@ -254,14 +247,14 @@ fn run_part(args: &Args) -> anyhow::Result<()> {
     let held_out = args.config.held_out_config();
     if args.tokenize_only {
         let tokenize = |config: &BuildConfig| {
-            with_progress(args.print.quiet, |on_progress| bert_data::tokenize_part(config, on_progress))
+            with_progress(args.quiet, |on_progress| bert_data::tokenize_part(config, on_progress))
         };
         let bert_data::PartText { documents, tokens, was_finished, .. } = tokenize(&args.config)?;
         held_out.as_ref().map(tokenize).transpose()?;
-        if was_finished && !args.print.quiet {
+        if was_finished && !args.quiet {
             print_note(FINISHED);
         }
-        return if args.print.json {
+        return if args.format.is_json() {
             let counts = serde_json::json!({ "documents": documents, "tokens": tokens });
             print_json(&serde_json::json!({ "part": part, "parts": parts, "text": counts }))
         } else {
@@ -272,21 +265,21 @@ fn run_part(args: &Args) -> anyhow::Result<()> {
         };
     }
     let build = |config: &BuildConfig| {
-        with_progress(args.print.quiet, |on_progress| bert_data::build_part(config, on_progress))
+        with_progress(args.quiet, |on_progress| bert_data::build_part(config, on_progress))
     };
     let outcome = build(&args.config)?;
     held_out.as_ref().map(build).transpose()?;
-    if args.print.json {
+    if args.format.is_json() {
         let shards = outcome.shards;
         let rows = outcome.rows;
         return print_json(
             &serde_json::json!({ "part": part, "parts": parts, "shards": shards, "rows": rows }),
         );
     }
-    if outcome.was_finished && !args.print.quiet {
+    if outcome.was_finished && !args.quiet {
         print_note("this part is already complete");
     }
-    if outcome.shards == 0 && !args.print.quiet {
+    if outcome.shards == 0 && !args.quiet {
         print_note("there are more parts than shards, so this part has none");
     }
     let scratch = args.config.scratch.as_ref().map(|folder| format!(" --scratch {}", folder.display()));

@@ -6,7 +6,6 @@ use bert_inference::checkpoint::{CheckpointFolder, verify};
 use clap::Args as ClapArgs;
 use serde::Serialize;
 
-use crate::options::run_args::PrintArgs;
 use crate::output::progress::Progress;
 use crate::output::table::{Column, FormatArgs, Table, Tabular, print_table};
 use crate::process::threads::ThreadArgs;
@@ -25,8 +24,9 @@ pub struct Args {
     #[command(flatten)]
     format: FormatArgs,
 
-    #[command(flatten)]
-    print: PrintArgs,
+    /// Hide the progress on stderr.
+    #[arg(long)]
+    quiet: bool,
 }
 
 /// The result as JSON.
@@ -78,7 +78,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
             args.folder.display()
         );
     }
-    let mut progress = Progress::new("verify", 0, args.print.quiet);
+    let mut progress = Progress::new("verify", 0, args.quiet);
     let verification = bert_data::verify_with(&args.folder, true, &mut |at| progress.set_shards(at))?;
     drop(progress);
     let files = verification.files.iter().map(|checked| Check {
@@ -93,13 +93,13 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     });
     let checks = files.chain(recount).collect();
     let verified = Verified { good: verification.is_good(), checks };
-    print_table(args.print.json, args.format, &verified, |_| verification.to_string())?;
+    print_table(args.format, &verified, |_| verification.to_string())?;
     verification.into_problem().map_or(Ok(()), |problem| Err(problem.into()))
 }
 
 fn show(args: &Args, checks: Vec<Check>) -> anyhow::Result<()> {
     let good = checks.iter().all(|check| check.problem.is_none());
-    print_table(args.print.json, args.format, &Verified { good, checks }, |verified| {
+    print_table(args.format, &Verified { good, checks }, |verified| {
         let line = |check: &Check| match &check.problem {
             None => format!("good  {}", check.name),
             Some(problem) => format!("bad   {problem}"),

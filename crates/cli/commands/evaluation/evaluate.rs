@@ -56,10 +56,6 @@ pub struct Args {
 
     #[command(flatten)]
     format: FormatArgs,
-
-    /// Print the result as one JSON object.
-    #[arg(long)]
-    json: bool,
 }
 
 /// Runs the command.
@@ -89,7 +85,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let among = |k| top_k_accuracy(&model, &mut loader, k, args.batch_size, args.instances);
     let masked_lm_top_k_accuracy = args.top_k.map(among).transpose()?;
     let figures = Figures { evaluation, top_k: args.top_k, masked_lm_top_k_accuracy };
-    print_table(args.json, args.format, &figures, Figures::line)
+    print_table(args.format, &figures, Figures::line)
 }
 
 #[derive(Serialize)]

@@ -64,10 +64,6 @@ pub struct Args {
 
     #[command(flatten)]
     format: FormatArgs,
-
-    /// Print the result as one JSON object.
-    #[arg(long)]
-    json: bool,
 }
 
 /// The result as JSON.
@@ -114,7 +110,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let mean = accuracies.iter().sum::<f64>() / accuracies.len() as f64;
     let pairs = args.pairs.then_some(pairs);
     let result = Accuracies { checkpoint: &args.checkpoint, phenomena, mean, pairs };
-    print_table(args.json, args.format, &result, as_table)
+    print_table(args.format, &result, as_table)
 }
 
 /// Returns the files of pairs; a folder is replaced by its files of tables, in the order of their names.

@@ -126,7 +126,7 @@ fn print_predictions(predictor: &Predictor, texts: &[String]) -> anyhow::Result<
     let predictions = predict_texts(predictor, inputs(texts), &mut lines)?;
     let rows = serde_json::Deserializer::from_slice(&lines).into_iter::<Map<String, Value>>();
     let table = PredictedTexts { rows: rows.collect::<Result<_, _>>()? };
-    print_table(false, FormatArgs::default(), &table, as_table)?;
+    print_table(FormatArgs::default(), &table, as_table)?;
     Ok(predictions)
 }
 

@@ -35,10 +35,6 @@ pub struct Args {
 
     #[command(flatten)]
     format: FormatArgs,
-
-    /// Print page and diagnostics as one JSON object.
-    #[arg(long)]
-    json: bool,
 }
 
 /// The result as JSON.
@@ -82,7 +78,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let output = given.map_or_else(|| overwrite.output(&path), Ok)?;
     write_text(&output, &report.html)?;
     let result = Written { page: output.path(), findings: &report.findings };
-    print_table(args.json, args.format, &result, |result| {
+    print_table(args.format, &result, |result| {
         print_findings(result.findings);
         result.page.display().to_string()
     })

@@ -30,10 +30,6 @@ pub struct Args {
 
     #[command(flatten)]
     format: FormatArgs,
-
-    /// Print the result as one JSON object.
-    #[arg(long)]
-    json: bool,
 }
 
 /// Runs the command.
@@ -41,7 +37,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     if args.paired {
         let comparison = bert_reports::compare(&args.folders)?;
         print_shared_texts(&args.folders)?;
-        return print_table(args.json, args.format, &comparison, as_table);
+        return print_table(args.format, &comparison, as_table);
     }
     let mut collection = collect(&args.folders)?;
     print_shared_texts(&args.folders)?;
@@ -53,7 +49,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     for (group, name) in collection.groups.iter_mut().zip(&args.names) {
         group.name.clone_from(name);
     }
-    print_table(args.json, args.format, &collection, |collection| match collection.groups.as_slice() {
+    print_table(args.format, &collection, |collection| match collection.groups.as_slice() {
         [only] => format!("dev\n{}", only.dev),
         _ => as_table(collection),
     })

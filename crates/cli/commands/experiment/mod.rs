@@ -65,9 +65,9 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         write_own_file(&output.join("experiment.md"), &markdown(&results))?;
         write_json_atomic(&output.join("experiment.json"), &results)?;
         let page = output.join("experiment.html");
-        print_note_unless(args.run.print.quiet, format!("page: {}", page.display()));
+        print_note_unless(args.run.quiet, format!("page: {}", page.display()));
     }
-    print_table(args.run.print.json, args.format, &results, as_table)
+    print_table(args.format, &results, as_table)
 }
 
 /// Returns the page in Markdown.
@@ -84,7 +84,7 @@ fn list(args: &Args) -> anyhow::Result<()> {
         settings: experiment.settings.into_iter().map(|setting| setting.name).collect(),
     });
     let list = List { experiments: listed.collect() };
-    print_table(args.run.print.json, args.format, &list, |list| {
+    print_table(args.format, &list, |list| {
         let line = |one: &Listed| format!("{:<16}{}", one.name, one.title);
         list.experiments.iter().map(line).collect::<Vec<_>>().join("\n")
     })

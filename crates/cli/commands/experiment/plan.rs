@@ -105,7 +105,7 @@ impl<'a> Planner<'a> {
         let data = args.data.as_deref().ok_or_else(|| missing("data"))?;
         let output = args.output.as_deref().ok_or_else(|| missing("output"))?;
         let models = args.checkpoint.iter().map(|given| {
-            let start = pinned_start(given, output, args.run.print.quiet)?;
+            let start = pinned_start(given, output, args.run.quiet)?;
             let folder = model_folder(&start)?;
             let ModelFiles { config, description, .. } = ModelFiles::open(&folder)?;
             Ok(Model { given: given.clone(), start, folder, config, description })

@@ -73,7 +73,7 @@ pub(super) fn train(
     plan: &[PlannedRun],
     stop: &StopFlag,
 ) -> anyhow::Result<Option<Results>> {
-    let quiet = args.run.print.quiet;
+    let quiet = args.run.quiet;
     let left: Vec<&PlannedRun> = plan.iter().filter(|run| !run.is_finished()).collect();
     let mut results = Results::new(args, experiment);
     if !left.is_empty() {
@@ -82,7 +82,7 @@ pub(super) fn train(
         if args.dry_run {
             let folders = left.iter().map(|run| run.output().display().to_string()).collect();
             let result = DryRun { estimated_seconds: seconds, folders };
-            print_result(args.run.print.json, &result, |result| {
+            print_result(args.format.is_json(), &result, |result| {
                 let time = duration(result.estimated_seconds);
                 format!("{}\nestimated time: {time} for {} folders", result.folders.join("\n"), left.len())
             })?;
@@ -125,10 +125,10 @@ fn run_one(args: &Args, run: &PlannedRun, stop: &StopFlag) -> anyhow::Result<()>
     let resume = args.run.resume && run.output().exists();
     match &run.work {
         Work::Single(config) => {
-            tune(config, resume, args.run.print.quiet, stop)?;
+            tune(config, resume, args.run.quiet, stop)?;
         }
         Work::Together(config) => {
-            let mut view = View::new(&config.tasks[0], args.run.print.quiet);
+            let mut view = View::new(&config.tasks[0], args.run.quiet);
             multitask(config, resume.into(), stop, &mut |event| view.show(&event))?;
         }
     }

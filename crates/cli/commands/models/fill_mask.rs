@@ -42,10 +42,6 @@ pub struct Args {
 
     #[command(flatten)]
     format: FormatArgs,
-
-    /// Print the result as one JSON object.
-    #[arg(long)]
-    json: bool,
 }
 
 /// Runs the command.
@@ -72,9 +68,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         );
     }
     let masks = Masks { text: args.text.clone(), masks: filled };
-    print_table(args.json, args.format, &masks, |filled| {
-        filled.masks.iter().map(show).collect::<Vec<_>>().join("\n")
-    })
+    print_table(args.format, &masks, |filled| filled.masks.iter().map(show).collect::<Vec<_>>().join("\n"))
 }
 
 /// The result as JSON.

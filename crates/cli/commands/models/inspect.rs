@@ -32,10 +32,6 @@ pub struct Args {
     #[arg(long, value_name = "N", conflicts_with_all = ["instances", "format"])]
     index: Option<u64>,
 
-    /// Print the result as one JSON object.
-    #[arg(long)]
-    json: bool,
-
     #[command(flatten)]
     format: FormatArgs,
 
@@ -53,11 +49,11 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         let is_of_data = args.instances.is_some() || args.index.is_some() || args.html.is_some();
         anyhow::ensure!(!is_of_data, "{}: this is a model; it has no instances to show", args.data.display());
         let uses = folder_uses(&model_folder(&args.data)?)?;
-        return print_table(args.json, args.format, &uses, ToString::to_string);
+        return print_table(args.format, &uses, ToString::to_string);
     }
     if let Some(index) = args.index {
         let instance = bert_data::inspect_instance(&args.data, index)?;
-        return if args.json {
+        return if args.format.is_json() {
             print_json(&serde_json::json!({ "index": index, "instance": instance }))
         } else {
             print(&instance)
@@ -73,7 +69,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         return print(&file.display().to_string());
     }
     let inspection = bert_data::inspect(&args.data, args.instances.unwrap_or(3))?;
-    print_table(args.json, args.format, &inspection, ToString::to_string)
+    print_table(args.format, &inspection, ToString::to_string)
 }
 
 impl Tabular for FolderUses {

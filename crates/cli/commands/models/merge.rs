@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use clap::Parser;
 
 use crate::commands::data::make_pretrain_data::show_in;
-use crate::options::run_args::PrintArgs;
 use crate::output::progress::Progress;
 use crate::output::table::FormatArgs;
 use crate::process::threads::ThreadArgs;
@@ -29,8 +28,9 @@ pub struct Args {
     #[command(flatten)]
     format: FormatArgs,
 
-    #[command(flatten)]
-    print: PrintArgs,
+    /// Hide the progress on stderr.
+    #[arg(long)]
+    quiet: bool,
 }
 
 /// Runs the command.
@@ -39,9 +39,9 @@ pub struct Args {
 /// Returns the errors of [`bert_data::merge_with_scratch`].
 pub fn run(args: &Args) -> anyhow::Result<()> {
     args.threads.start_pool();
-    let mut progress = Progress::new("merge", 0, args.print.quiet);
+    let mut progress = Progress::new("merge", 0, args.quiet);
     let scratch = args.scratch.as_deref();
     let manifest = bert_data::merge_with_scratch(&args.parts, scratch, &mut |at| progress.set_shards(at))?;
     drop(progress);
-    show_in(args.format, &manifest, &args.parts, args.print.json)
+    show_in(args.format, &manifest, &args.parts)
 }

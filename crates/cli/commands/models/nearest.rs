@@ -50,10 +50,6 @@ pub struct Args {
 
     #[command(flatten)]
     format: FormatArgs,
-
-    /// Print the result as one JSON object.
-    #[arg(long)]
-    json: bool,
 }
 
 /// The result as JSON.
@@ -88,7 +84,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         })
     });
     let nearest = Nearest { models: models.collect::<anyhow::Result<_>>()? };
-    print_table(args.json, args.format, &nearest, as_table)
+    print_table(args.format, &nearest, as_table)
 }
 
 impl Tabular for Nearest {

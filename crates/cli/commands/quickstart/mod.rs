@@ -26,7 +26,6 @@ use clap::Args as ClapArgs;
 
 use crate::commands::quickstart::progress::{Stage, StageProgress};
 use crate::commands::quickstart::results::{Summary, pages, table};
-use crate::options::run_args::PrintArgs;
 use crate::output::files::write_own_file;
 use crate::output::progress::duration;
 use crate::output::table::{FormatArgs, print_table};
@@ -96,8 +95,9 @@ pub struct Args {
     #[command(flatten)]
     format: FormatArgs,
 
-    #[command(flatten)]
-    print: PrintArgs,
+    /// Hide the progress on stderr.
+    #[arg(long)]
+    quiet: bool,
 }
 
 /// Runs the command.
@@ -117,7 +117,7 @@ fn run_stages(args: &Args) -> anyhow::Result<()> {
     let with_pretraining = tuning(args, TUNED, false)?;
     let without = tuning(args, "finetune-without-pretraining", true)?;
     let _lock = open_output(args)?;
-    let mut progress = StageProgress::new(args.steps, args.seeds.len() as u64, args.print.quiet);
+    let mut progress = StageProgress::new(args.steps, args.seeds.len() as u64, args.quiet);
 
     build_data(args, &mut progress)?;
     progress.begin(Stage::Pretraining);
@@ -148,7 +148,7 @@ fn run_stages(args: &Args) -> anyhow::Result<()> {
         finetuned_without_pretraining: fresh.dev,
         pages: pages(&args.output),
     };
-    print_table(args.print.json, args.format, &summary, |summary| {
+    print_table(args.format, &summary, |summary| {
         let table = table(summary);
         let pages = listed(&args.output);
         format!("{table}\n\n{pages}\ntime: {}\n{}", duration(seconds), next(&args.output))

@@ -63,10 +63,10 @@ impl Program for Args {
 pub fn run(mut args: Args) -> anyhow::Result<()> {
     args.threads.start_pool();
     // Download before signals are handled, so that a signal ends the download.
-    start_from_names(&mut args.config, args.run.print.quiet)?;
+    start_from_names(&mut args.config, args.run.quiet)?;
     let stop = stop_on_signals()?;
     let mut log = RunLog::open(&args.log, &args.config.output, &args.config)?;
-    let mut view = View::new(&args.config, args.run.print.quiet);
+    let mut view = View::new(&args.config, args.run.quiet);
     let report = finetune(&args.config, args.run.resume.into(), &stop, &mut |event| {
         log.finetune(&event);
         view.show(&event);
@@ -77,7 +77,7 @@ pub fn run(mut args: Args) -> anyhow::Result<()> {
     drop(view);
     log.finish(&stop);
     let report = report?;
-    print_table(args.run.print.json, args.format, &report, summary)
+    print_table(args.format, &report, summary)
 }
 
 /// Downloads the models of a configuration that are named as on the Hub.

@@ -86,7 +86,7 @@ struct Results {
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     args.threads.start_pool();
-    let start = pinned_start(&args.checkpoint, &args.output, args.run.print.quiet)?;
+    let start = pinned_start(&args.checkpoint, &args.output, args.run.quiet)?;
     let stop = stop_on_signals()?;
     let tasks: Vec<Task> = if args.tasks.is_empty() { TASKS.to_vec() } else { args.tasks.clone() };
     if let Some(other) = tasks.iter().find(|task| !TASKS.contains(task)) {
@@ -121,13 +121,13 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     for (task, config) in in_order {
         if config.output.join("report.json").exists() {
             check_finished(config)?;
-            print_note_unless(args.run.print.quiet, format!("{task} is already complete"));
+            print_note_unless(args.run.quiet, format!("{task} is already complete"));
             continue;
         }
-        if !args.run.print.quiet {
+        if !args.run.quiet {
             print_stderr(&format!("{task}: {}", config.output.display()));
         }
-        tune(config, args.run.resume && config.output.exists(), args.run.print.quiet, &stop)?;
+        tune(config, args.run.resume && config.output.exists(), args.run.quiet, &stop)?;
     }
     let table = GlueTable::read(&args.output, &tasks, &model)?;
     let device = configs.first().map_or(DeviceName::Flex, |config| config.compute.device);
@@ -135,7 +135,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let results = Results { checkpoint: recorded_path(&start, &folder), table, submission };
     write_json_atomic(&args.output.join("glue.json"), &results)?;
     let archive = args.output.join("submission.zip");
-    print_table(args.run.print.json, args.format, &results, |results| {
+    print_table(args.format, &results, |results| {
         format!("{}\n{}: {}", as_table(&results.table), archive.display(), results.submission_files())
     })
 }

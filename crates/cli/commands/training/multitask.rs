@@ -73,7 +73,7 @@ pub struct Args {
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     args.threads.start_pool();
-    let checkpoint = pinned_start(&args.checkpoint, &args.output, args.run.print.quiet)?;
+    let checkpoint = pinned_start(&args.checkpoint, &args.output, args.run.quiet)?;
     let stop = stop_on_signals()?;
     let own = [("--seeds", &*args.seed.to_string()), ("--select", "last")];
     let flags = parse_flags(&own, &[], &args.flags)?;
@@ -90,8 +90,8 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         let hint = "choose another --output";
         return Err(bert_training::output_exists(&args.output, what, hint).into());
     }
-    let mut view = View::new(&config.tasks[0], args.run.print.quiet);
+    let mut view = View::new(&config.tasks[0], args.run.quiet);
     let report = multitask(&config, args.run.resume.into(), &stop, &mut |event| view.show(&event));
     drop(view);
-    print_table(args.run.print.json, args.format, &report?, as_table)
+    print_table(args.format, &report?, as_table)
 }

@@ -110,19 +110,19 @@ pub fn run(mut args: Args) -> anyhow::Result<()> {
     // one.
     let PretrainConfig { init_checkpoint, output, .. } = &mut args.config;
     if let Some(path) = init_checkpoint {
-        *path = pinned_start(path, output, args.run.print.quiet)?;
+        *path = pinned_start(path, output, args.run.quiet)?;
     }
     let has_joined = Arc::new(AtomicBool::new(false));
     let stop = stop_on_signals_after(Arc::clone(&has_joined))?;
     let mut group = args.group.join()?;
     has_joined.store(true, Ordering::Relaxed);
-    let quiet = args.run.print.quiet || !group.is_first();
+    let quiet = args.run.quiet || !group.is_first();
     let mut view = View::new(args.config.steps.unwrap_or(0), quiet);
     if args.dry_run {
         let estimate = dry_run(&args.config, &mut group, &stop, &mut |event| view.show(event))?;
         drop(view);
         return if group.is_first() {
-            print_table(args.run.print.json, args.format, &estimate, ToString::to_string)
+            print_table(args.format, &estimate, ToString::to_string)
         } else {
             Ok(())
         };
@@ -149,7 +149,7 @@ pub fn run(mut args: Args) -> anyhow::Result<()> {
         print_findings(&run_findings(&args.config.output)?);
     }
     let text = |outcome: &PretrainOutcome| summary(outcome, &args.config.output);
-    print_table(args.run.print.json, args.format, &outcome, text)
+    print_table(args.format, &outcome, text)
 }
 
 /// Progress display of a pre-training run.

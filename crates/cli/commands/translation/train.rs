@@ -22,24 +22,28 @@ pub struct Args {
 
     #[command(flatten)]
     run: RunArgs,
+
+    /// Print the result as one JSON object.
+    #[arg(long)]
+    json: bool,
 }
 
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     args.threads.start_pool();
     let config = &TrainConfig {
-        bert: pinned_start(&args.config.bert, &args.config.output, args.run.print.quiet)?,
+        bert: pinned_start(&args.config.bert, &args.config.output, args.run.quiet)?,
         ..args.config.clone()
     };
     let stop = stop_on_signals()?;
     // Without BERT and with vocabularies of its own, a model does not need a BERT folder.
     let needs_bert = config.fusion != Fusion::None;
     let bert = needs_bert.then(|| model_folder(&config.bert)).transpose()?;
-    let mut progress = Progress::new("translate", config.steps, args.run.print.quiet);
+    let mut progress = Progress::new("translate", config.steps, args.run.quiet);
     let on_event = &mut |event| show(&mut progress, event);
     let outcome = train(config, bert.as_deref(), args.run.resume.into(), &stop, on_event);
     drop(progress);
-    print_result(args.run.print.json, &outcome?, summary)
+    print_result(args.json, &outcome?, summary)
 }
 
 fn show(progress: &mut Progress, event: TrainEvent) {

@@ -31,23 +31,27 @@ pub enum Format {
     Json,
 }
 
-/// `--format` of a command that prints a table.
+/// `--format` and `--json` of a command that prints a table.
 #[derive(clap::Args, Clone, Copy, Debug, Default)]
 pub struct FormatArgs {
     /// Form of the result. LaTeX needs the package booktabs; csv has no notes below the table.
     #[arg(long, value_enum, value_name = "FORMAT", default_value_t)]
     format: Format,
+
+    /// Print the result as one JSON object.
+    #[arg(long)]
+    json: bool,
 }
 
 impl FormatArgs {
-    /// Returns whether the result is text for a terminal.
+    /// Returns whether `--format` has its default.
     pub fn is_default(self) -> bool {
         self.format == Format::Text
     }
 
     /// Returns whether the result is JSON.
     pub fn is_json(self) -> bool {
-        self.format == Format::Json
+        self.json || self.format == Format::Json
     }
 }
 
@@ -136,13 +140,12 @@ pub trait Tabular {
 /// # Errors
 /// Fails as [`print()`] does.
 pub fn print_table<T: Serialize + Tabular>(
-    json: bool,
     format: FormatArgs,
     value: &T,
     text: impl FnOnce(&T) -> String,
 ) -> anyhow::Result<()> {
-    let format = if json { Format::Json } else { format.format };
-    let printed = match format {
+    let form = if format.json { Format::Json } else { format.format };
+    let printed = match form {
         Format::Json => return print_json(value),
         Format::Text => return print_wrapped(text(value).trim_end()),
         Format::Markdown => value.table().markdown(),

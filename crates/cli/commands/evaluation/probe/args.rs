@@ -69,8 +69,4 @@ pub struct Args {
 
     #[command(flatten)]
     pub(super) format: FormatArgs,
-
-    /// Print the result as one JSON object.
-    #[arg(long)]
-    pub(super) json: bool,
 }

@@ -79,7 +79,7 @@ fn result(map: &Saliency) -> String {
 /// Prints the effect of every word.
 pub(super) fn show_saliency(args: &Args, prober: &Prober) -> anyhow::Result<()> {
     let saliency = prober.saliency(text_or_pair(args.text.as_deref().unwrap_or_default()))?;
-    print_table(args.json, args.format, &SaliencyMaps { saliency }, |maps| {
+    print_table(args.format, &SaliencyMaps { saliency }, |maps| {
         maps.saliency.iter().map(Saliency::to_string).collect::<Vec<String>>().join("\n\n")
     })
 }

@@ -42,7 +42,7 @@ pub(super) fn probe_seeds(args: &Args, encoder: Option<&Path>) -> anyhow::Result
     let seeds = models.into_iter().map(probe).collect::<anyhow::Result<Vec<_>>>()?;
     let rates: Vec<f64> = seeds.iter().map(|seed| seed.probes.flip_rate()).collect();
     let probed = SeedsProbed { seeds, flip_rate: Statistics::new(&rates) };
-    print_table(args.json, args.format, &probed, SeedsProbed::text)
+    print_table(args.format, &probed, SeedsProbed::text)
 }
 
 impl SeedsProbed {
