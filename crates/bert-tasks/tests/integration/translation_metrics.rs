@@ -89,3 +89,9 @@ fn interval_contains_the_mean_of_runs() {
         assert_eq!(summary, same);
     }
 }
+
+#[test]
+fn metrics_are_serialized_by_name() {
+    let names = serde_json::to_string(&TranslationMetric::all(BleuTokenizer::Zh)).unwrap();
+    assert_eq!(names, r#"["bleu","chrf"]"#);
+}
