@@ -43,7 +43,7 @@ pub struct Args {
     max_seq_length: Option<usize>,
 
     /// Number of words of the vocabulary.
-    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = at_least(2), conflicts_with = "input")]
+    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = at_least(2), conflicts_with_all = ["input", "max_seq_length"])]
     words: usize,
 
     /// HTML file to write.
