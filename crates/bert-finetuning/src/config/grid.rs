@@ -286,8 +286,8 @@ mod tests {
     fn invalid_grids_are_rejected() {
         for (flags, message) in [
             (["--learning-rate", "1e-4,1e-4"], "`.learning_rate`: the values must differ from each other"),
-            (["--train-batch-size", "16,0"], "`.train_batch_size`: must be at least 1"),
-            (["--num-train-epochs", "2,-1"], "`.num_train_epochs`: must be positive"),
+            (["--train-batch-size", "16,0"], "`.train_batch_size` is 0, but must be at least 1"),
+            (["--num-train-epochs", "2,-1"], "`.num_train_epochs` is -1, but must be positive"),
         ] {
             assert_eq!(cells_of(&flags).unwrap_err().to_string(), message);
         }
