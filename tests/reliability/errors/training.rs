@@ -210,7 +210,6 @@ fn commands_reject_invalid_flags_and_folders() {
         2 | bert predict --checkpoint run 'a' --columns text | cannot be used with
         2 | bert probe 'a' --columns text --replace a=b | cannot be used with
         2 | bert probe --data held --columns text --replace a=b | cannot be used with
-        2 | bert probe --input train.txt --columns text --replace a=b | --columns: applies to tables
         2 | bert paint | unrecognized subcommand 'paint'
         1 | bert quickstart --output glue | glue: the folder already holds other files
         2 | bert quickstart --output out --steps 0 | --steps

@@ -28,7 +28,7 @@ pub struct Args {
     pub(super) all_seeds: bool,
 
     /// Checkpoint on which an adapter was trained [default: the one named in the adapter folder].
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", hide_short_help = true)]
     pub(super) encoder: Option<PathBuf>,
 
     /// Input text; `A ||| B` is a sentence pair.
