@@ -34,7 +34,7 @@ impl Yardstick {
     /// Prints the share of the product's rate that `rate` reaches.
     ///
     /// # Panics
-    /// When the share is above 100 %: then one of the two measurements is wrong.
+    /// Panics if the share is above 100 %, because one of the two measurements is wrong then.
     pub(crate) fn print(&self, rate: f64) {
         let share = 100.0 * rate / self.product;
         let product = self.product / 1e9;

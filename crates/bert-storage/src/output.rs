@@ -46,7 +46,7 @@ enum Target {
     Socket(PathBuf),
 }
 
-/// Temporary files of the outputs of this process. That of a complete output does not exist any more.
+/// Temporary files of all outputs of this process. The file of a complete output has been renamed.
 static TEMPORARIES: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
 /// Removes the temporary files of all unfinished outputs of this process. Programs call this when a signal ends them.

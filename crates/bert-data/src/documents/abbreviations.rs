@@ -8,8 +8,8 @@ const ABBREVIATIONS: &str = include_str!("abbreviations.txt");
 
 /// Returns the words of a kind of a language.
 fn words(language: &str, kind: &str) -> Vec<&'static str> {
-    let of_kind = |line: &'static str| line.strip_prefix(language)?.strip_prefix(' ')?.strip_prefix(kind);
-    ABBREVIATIONS.lines().find_map(of_kind).map_or_else(Vec::new, |words| words.split_whitespace().collect())
+    let words = |line: &'static str| line.strip_prefix(language)?.strip_prefix(' ')?.strip_prefix(kind);
+    ABBREVIATIONS.lines().find_map(words).map_or_else(Vec::new, |words| words.split_whitespace().collect())
 }
 
 /// The abbreviations of one language.

@@ -19,7 +19,7 @@ use parquet::file::properties::WriterProperties;
 /// Fails when the results cannot be written.
 ///
 /// # Panics
-/// Panics if there is no model, or if a model has no layer or no head.
+/// Panics if `models` is empty, or if a model has no layers or no heads.
 pub fn write_attention_parquet(
     models: &[NamedAttention<'_>],
     out: &mut (dyn Write + Send),

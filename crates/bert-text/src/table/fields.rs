@@ -63,7 +63,8 @@ pub(super) struct FieldParser {
 /// Returns the numbers of lines and bytes of the comments before a table: lines that begin with `#` and have no
 /// separator. A tab-separated file of one text per line has none.
 fn leading_comments(head: &[u8], separator: u8) -> (u64, usize) {
-    let (mut lines, mut bytes) = (0, 0);
+    let mut lines = 0;
+    let mut bytes = 0;
     for line in head.split_inclusive(|&byte| byte == b'\n') {
         let has_separator = line.contains(&separator);
         if has_separator || !line.starts_with(b"#") || !line.ends_with(b"\n") {
