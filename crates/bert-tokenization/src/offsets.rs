@@ -68,7 +68,7 @@ impl Tokenizer {
         let offsets = self.offsets(word, &normal);
         let mut part_start = 0;
         each_part(&normal, |part| {
-            self.each_piece(part, |id, bytes| {
+            self.each_piece(part, |(id, bytes)| {
                 let first = part_start + bytes.start;
                 let last = part_start + bytes.end - 1;
                 pieces.push(PieceWithOffsets { id, start: offsets[first].0, end: offsets[last].1 });

@@ -7,8 +7,6 @@ use std::ops::Range;
 
 use ahash::{AHashMap, RandomState};
 use hashbrown::HashTable;
-use tokenizers::Model;
-use tokenizers::models::wordpiece::WordPiece;
 
 use crate::basic::{TokenizerSettings, Word, each_part, each_word, normal};
 use crate::chinese_words::ChineseSegmenter;
@@ -17,7 +15,12 @@ use crate::vocabulary::{IdSpace, SPECIAL, UNK, Vocabulary};
 /// Converter of lines of text to ids. Shared between threads; each thread creates its own [`Encoder`](crate::Encoder).
 #[derive(Clone, Debug)]
 pub struct Tokenizer {
-    model: WordPiece,
+    /// The ids of all tokens, the possible beginnings of a word.
+    beginnings: AHashMap<Box<str>, u32>,
+    /// The ids of the tokens with `##`, by the text after it.
+    continuations: AHashMap<Box<str>, u32>,
+    /// Maximum number of characters of a word; longer words are one `[UNK]`.
+    max_word: usize,
     unk_id: u32,
     pub(crate) settings: TokenizerSettings,
     /// For each id of the vocabulary, whether its token begins with `##`.
@@ -38,20 +41,17 @@ pub(crate) enum Segment<'a> {
 impl Tokenizer {
     /// Creates a tokenizer for a vocabulary. As settings, `true` and `false` stand for the reference's `do_lower_case`.
     pub fn new(vocabulary: &Vocabulary, settings: impl Into<TokenizerSettings>) -> Self {
-        let map: AHashMap<String, u32> =
-            vocabulary.tokens().iter().zip(0..).map(|(token, id)| (token.clone(), id)).collect();
-        let model = WordPiece::builder()
-            .vocab(map)
-            .unk_token(UNK.to_owned())
-            .max_input_chars_per_word(vocabulary.max_word)
-            .build()
-            .expect("a vocabulary in memory needs no file");
+        let ids = || vocabulary.tokens().iter().map(String::as_str).zip(0..);
+        let beginnings = ids().map(|(token, id)| (token.into(), id)).collect();
+        let continuations =
+            ids().filter_map(|(token, id)| Some((token.strip_prefix("##")?.into(), id))).collect();
         let continues = vocabulary.tokens().iter().map(|token| token.starts_with("##")).collect();
         let unk_id = vocabulary.unk_id();
         let settings: TokenizerSettings = settings.into();
         let special =
             if settings.split_special_tokens { Vec::new() } else { vocabulary.special_tokens().collect() };
-        Self { model, unk_id, settings, continues, special, segmenter: None }
+        let max_word = vocabulary.max_word;
+        Self { beginnings, continuations, max_word, unk_id, settings, continues, special, segmenter: None }
     }
 
     /// Calls `segment` with the special tokens of a line and the texts between them, in order.
@@ -103,17 +103,31 @@ impl Tokenizer {
         });
     }
 
-    /// Calls `piece` with each id of a part of a word and the bytes of the part that it covers.
-    pub(crate) fn each_piece(&self, part: &str, mut piece: impl FnMut(u32, Range<usize>)) {
-        match self.model.tokenize(part) {
-            Ok(tokens) => tokens.iter().for_each(|token| piece(token.id, token.offsets.0..token.offsets.1)),
-            // Only possible without [UNK], which every Vocabulary has.
-            Err(_) => piece(self.unk_id, 0..part.len()),
+    /// Calls `piece` with each id of a part of a word and the bytes of the part that it covers. Each piece is the longest
+    /// token with which the rest of the part begins; a part that no pieces spell is one `[UNK]`.
+    pub(crate) fn each_piece(&self, part: &str, piece: impl FnMut((u32, Range<usize>))) {
+        self.pieces(part).unwrap_or_else(|| vec![(self.unk_id, 0..part.len())]).into_iter().for_each(piece);
+    }
+
+    fn pieces(&self, part: &str) -> Option<Vec<(u32, Range<usize>)>> {
+        if part.chars().nth(self.max_word).is_some() {
+            return None;
         }
+        let mut pieces = Vec::new();
+        let mut start = 0;
+        while start < part.len() {
+            let tokens = if start == 0 { &self.beginnings } else { &self.continuations };
+            let rest = &part[start..];
+            let ends = rest.char_indices().rev().map(|(at, last)| at + last.len_utf8());
+            let (id, length) = ends.filter_map(|end| Some((*tokens.get(&rest[..end])?, end))).next()?;
+            pieces.push((id, start..start + length));
+            start += length;
+        }
+        Some(pieces)
     }
 
     pub(crate) fn encode_word(&self, word: &str, out: &mut Vec<u32>) {
-        each_part(&normal(word, self.settings), |part| self.each_piece(part, |id, _| out.push(id)));
+        each_part(&normal(word, self.settings), |part| self.each_piece(part, |(id, _)| out.push(id)));
     }
 }
 
