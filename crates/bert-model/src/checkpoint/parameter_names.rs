@@ -63,9 +63,9 @@ pub fn named_parameters<M: Module>(model: &M) -> Vec<(String, ParamId, Vec<usize
 /// flattened in burn's layout.
 pub(crate) fn visit_parameters<M: Module>(
     model: &M,
-    f: impl FnMut(String, ParamId, Vec<usize>, &dyn Fn() -> Tensor<1>),
+    mut f: impl FnMut(String, ParamId, Vec<usize>, &dyn Fn() -> Tensor<1>),
 ) {
-    model.visit(&mut Walk { path: vec![], f });
+    model.visit(&mut Visit { path: vec![], f: &mut f });
 }
 
 /// Returns the module with new parameter values. `f` gets the published name and shape of each parameter and returns
@@ -75,8 +75,8 @@ pub(crate) fn visit_parameters<M: Module>(
 ///
 /// # Panics
 /// Panics if the number of values that `f` returns differs from the number of elements of the shape.
-pub fn map_parameters<M: Module>(model: M, f: impl FnMut(&str, &[usize]) -> Option<Vec<f32>>) -> M {
-    model.map(&mut Walk { path: vec![], f })
+pub fn map_parameters<M: Module>(model: M, mut f: impl FnMut(&str, &[usize]) -> Option<Vec<f32>>) -> M {
+    model.map(&mut Map { path: vec![], f: &mut f })
 }
 
 /// Transposes a matrix `[rows, columns]` in row-major order.
@@ -106,14 +106,15 @@ fn published_name_and_shape(path: &[String], shape: &[usize]) -> (String, Vec<us
     (name, shape)
 }
 
-/// A traversal of a module that calls `f` for each parameter.
-struct Walk<F> {
+/// A traversal of a module that calls `f` for each parameter. The type has no parameter for `f`, because burn compiles the
+/// traversal of each module again for each type.
+struct Visit<'a> {
     /// Field names from the root to the current module.
     path: Vec<String>,
-    f: F,
+    f: &'a mut dyn FnMut(String, ParamId, Vec<usize>, &dyn Fn() -> Tensor<1>),
 }
 
-impl<F: FnMut(String, ParamId, Vec<usize>, &dyn Fn() -> Tensor<1>)> ModuleVisitor for Walk<F> {
+impl ModuleVisitor for Visit<'_> {
     fn enter_module(&mut self, name: &str, _container: &str) {
         self.path.push(name.into());
     }
@@ -129,7 +130,13 @@ impl<F: FnMut(String, ParamId, Vec<usize>, &dyn Fn() -> Tensor<1>)> ModuleVisito
     }
 }
 
-impl<F: FnMut(&str, &[usize]) -> Option<Vec<f32>>> ModuleMapper for Walk<F> {
+/// A traversal of a module that replaces parameters; see [`Visit`].
+struct Map<'a> {
+    path: Vec<String>,
+    f: &'a mut dyn FnMut(&str, &[usize]) -> Option<Vec<f32>>,
+}
+
+impl ModuleMapper for Map<'_> {
     fn enter_module(&mut self, name: &str, _container: &str) {
         self.path.push(name.into());
     }

@@ -361,17 +361,17 @@ fn write_segments<'a, M: Module>(model: M, segments: impl Iterator<Item = (&'a S
 }
 
 /// Calls a function with the number and the flat values of each parameter.
-pub(crate) fn visit_parameters<M: Module>(model: &M, visit: impl FnMut(usize, Tensor<1>)) {
-    model.visit(&mut Visit { visit, tensor: 0 });
+pub(crate) fn visit_parameters<M: Module>(model: &M, mut visit: impl FnMut(usize, Tensor<1>)) {
+    model.visit(&mut Visit { visit: &mut visit, tensor: 0 });
 }
 
-/// See [`visit_parameters`].
-struct Visit<F> {
-    visit: F,
+/// See [`visit_parameters`]. One type for all functions: burn compiles the traversal of each module again for each type.
+struct Visit<'a> {
+    visit: &'a mut dyn FnMut(usize, Tensor<1>),
     tensor: usize,
 }
 
-impl<F: FnMut(usize, Tensor<1>)> ModuleVisitor for Visit<F> {
+impl ModuleVisitor for Visit<'_> {
     fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
         (self.visit)(self.tensor, param.val().inner().reshape([-1]));
         self.tensor += 1;

@@ -192,7 +192,7 @@ impl Optimizer {
         let numbers = |index| UpdateNumbers { gradient_scale, ..self.numbers(index, learning_rate) };
         let numbers = (0..self.names.len()).map(numbers).collect();
         let rule = Arc::clone(&self.rule);
-        self.map(module, gradients.tensors, numbers, |kernels, change| rule.update(kernels, change))
+        self.map(module, gradients.tensors, numbers, &|kernels, change| rule.update(kernels, change))
     }
 
     /// Changes the parameters that have a gradient by their update, from states that are already updated; multiplies
@@ -211,7 +211,7 @@ impl Optimizer {
             UpdateNumbers { learning_rate: numbers.learning_rate * ratio, ..numbers }
         });
         let numbers = numbers.collect();
-        self.map(module, gradients, numbers, |kernels, change| by_norms.apply(kernels, change))
+        self.map(module, gradients, numbers, &|kernels, change| by_norms.apply(kernels, change))
     }
 
     fn map<M: Module>(
@@ -219,7 +219,7 @@ impl Optimizer {
         module: M,
         gradients: Tensors,
         numbers: Vec<UpdateNumbers>,
-        pass: impl Fn(&mut Updates, Change) -> Parameter,
+        pass: &dyn Fn(&mut Updates, Change) -> Parameter,
     ) -> M {
         let kernels = Updates::new(self.compute);
         module.map(&mut Pass { optimizer: self, kernels, gradients, numbers, index: 0, pass })
@@ -334,16 +334,16 @@ pub(crate) fn decays_weight(name: &str) -> bool {
 }
 
 /// A pass of the rule over the parameters that have a gradient.
-struct Pass<'a, F> {
+struct Pass<'a> {
     optimizer: &'a mut Optimizer,
     kernels: Updates,
     gradients: Tensors,
     numbers: Vec<UpdateNumbers>,
     index: usize,
-    pass: F,
+    pass: &'a dyn Fn(&mut Updates, Change) -> Parameter,
 }
 
-impl<F: Fn(&mut Updates, Change) -> Parameter> ModuleMapper for Pass<'_, F> {
+impl ModuleMapper for Pass<'_> {
     fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
         let index = self.index;
         self.index += 1;
