@@ -1,5 +1,7 @@
 //! `bert devices` lists the devices of this machine, measures them and checks them against the CPU.
 
+use std::collections::BTreeMap;
+
 use bert_inference::memory::bytes_in_words;
 use bert_inference::{DEVICE_HELP, DeviceInfo, DeviceName, KernelChoice, PrecisionChoice};
 use bert_kernels::Compute;
@@ -12,7 +14,7 @@ use serde::Serialize;
 
 use crate::commands::at_least;
 use crate::output::progress::print_warning;
-use crate::output::table::{Column, FormatArgs, Table, Tabular, print_table};
+use crate::output::table::{Column, FormatArgs, Table, print_table};
 use crate::process::threads::ThreadArgs;
 
 /// List the devices of this machine with measured rates.
@@ -57,12 +59,7 @@ const WORDS: usize = 30_522;
 /// Masked tokens of each sequence of the check.
 const PREDICTIONS: usize = 20;
 
-/// The devices of this machine.
-#[derive(Serialize)]
-struct Devices {
-    devices: Vec<ListedDevice>,
-}
-
+/// A device of this machine.
 #[derive(Serialize)]
 struct ListedDevice {
     #[serde(flatten)]
@@ -97,7 +94,8 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         let check = if args.check { Some(checked(args, device, &mut wrong)?) } else { None };
         devices.push(ListedDevice { info, check });
     }
-    print_table(args.format, &Devices { devices }, Devices::text)?;
+    let value = BTreeMap::from([("devices", &devices)]);
+    print_table(args.format, &value, table(&devices), |_| text(&devices))?;
     wrong.map_or(Ok(()), |error| Err(error.into()))
 }
 
@@ -144,53 +142,51 @@ impl ListedDevice {
     }
 }
 
-impl Devices {
-    fn text(&self) -> String {
-        let line = |listed: &ListedDevice| {
-            let info = &listed.info;
-            let lines = [
-                Some(("backend", info.backend.clone())),
-                Some(("memory", bytes(info.memory))),
-                info.largest_buffer.map(|largest| ("buffer", format!("up to {}", bytes_in_words(largest)))),
-                Some(("units", info.units.map_or("-".to_string(), |units| units.to_string()))),
-                Some(("products", format!("{} GFLOP/s in f32", giga(info.rates.f32_flops)))),
-                info.rates.bf16_flops.map(|rate| ("", format!("{} GFLOP/s in bf16", giga(rate)))),
-                Some(("bandwidth", format!("{} GB/s", giga(info.rates.memory_bytes)))),
-                Some(("launch", format!("{} us", listed.launch()))),
-                listed.check.clone().map(|check| ("check", check)),
-            ];
-            let lines = lines.into_iter().flatten().map(|(name, value)| format!("\n  {name:<10} {value}"));
-            format!("{}: {}{}", info.device, info.name, lines.collect::<String>())
-        };
-        self.devices.iter().map(line).collect::<Vec<_>>().join("\n")
-    }
+/// Describes the devices in words.
+fn text(devices: &[ListedDevice]) -> String {
+    let line = |listed: &ListedDevice| {
+        let info = &listed.info;
+        let lines = [
+            Some(("backend", info.backend.clone())),
+            Some(("memory", bytes(info.memory))),
+            info.largest_buffer.map(|largest| ("buffer", format!("up to {}", bytes_in_words(largest)))),
+            Some(("units", info.units.map_or("-".to_string(), |units| units.to_string()))),
+            Some(("products", format!("{} GFLOP/s in f32", giga(info.rates.f32_flops)))),
+            info.rates.bf16_flops.map(|rate| ("", format!("{} GFLOP/s in bf16", giga(rate)))),
+            Some(("bandwidth", format!("{} GB/s", giga(info.rates.memory_bytes)))),
+            Some(("launch", format!("{} us", listed.launch()))),
+            listed.check.clone().map(|check| ("check", check)),
+        ];
+        let lines = lines.into_iter().flatten().map(|(name, value)| format!("\n  {name:<10} {value}"));
+        format!("{}: {}{}", info.device, info.name, lines.collect::<String>())
+    };
+    devices.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
-impl Tabular for Devices {
-    fn table(&self) -> Table {
-        let numbers = ["units", "f32 (GFLOP/s)", "bf16 (GFLOP/s)", "bandwidth (GB/s)", "launch (us)"];
-        let texts = ["device", "name", "backend", "memory", "largest buffer"];
-        let columns = texts.into_iter().map(Column::text).chain(numbers.into_iter().map(Column::number));
-        let row = |listed: &ListedDevice| {
-            let DeviceInfo { device, name, backend, memory, largest_buffer, units, rates } = &listed.info;
-            vec![
-                device.to_string(),
-                name.clone(),
-                backend.clone(),
-                bytes(*memory),
-                bytes(*largest_buffer),
-                units.map_or("-".to_string(), |units| units.to_string()),
-                giga(rates.f32_flops),
-                rates.bf16_flops.map_or("-".to_string(), giga),
-                giga(rates.memory_bytes),
-                listed.launch(),
-                listed.check.clone().unwrap_or_else(|| "-".to_string()),
-            ]
-        };
-        Table {
-            columns: columns.chain([Column::text("check")]).collect(),
-            rows: self.devices.iter().map(row).collect(),
-            ..Table::default()
-        }
+/// Returns a row for each device.
+fn table(devices: &[ListedDevice]) -> Table {
+    let numbers = ["units", "f32 (GFLOP/s)", "bf16 (GFLOP/s)", "bandwidth (GB/s)", "launch (us)"];
+    let texts = ["device", "name", "backend", "memory", "largest buffer"];
+    let columns = texts.into_iter().map(Column::text).chain(numbers.into_iter().map(Column::number));
+    let row = |listed: &ListedDevice| {
+        let DeviceInfo { device, name, backend, memory, largest_buffer, units, rates } = &listed.info;
+        vec![
+            device.to_string(),
+            name.clone(),
+            backend.clone(),
+            bytes(*memory),
+            bytes(*largest_buffer),
+            units.map_or("-".to_string(), |units| units.to_string()),
+            giga(rates.f32_flops),
+            rates.bf16_flops.map_or("-".to_string(), giga),
+            giga(rates.memory_bytes),
+            listed.launch(),
+            listed.check.clone().unwrap_or_else(|| "-".to_string()),
+        ]
+    };
+    Table {
+        columns: columns.chain([Column::text("check")]).collect(),
+        rows: devices.iter().map(row).collect(),
+        ..Table::default()
     }
 }

@@ -1,11 +1,13 @@
 //! `bert recipes` lists the recipes of `--recipe`, or shows one.
 
+use std::collections::BTreeMap;
+
 use clap::Parser;
 use serde::Serialize;
 
 use crate::options::recipe::{Recipe, names, parse_name, text};
 use crate::output::stdout::{print, print_json};
-use crate::output::table::{Column, FormatArgs, Table, Tabular, print_table};
+use crate::output::table::{Column, FormatArgs, Table, print_table};
 
 /// List the recipes of --recipe, or show one.
 ///
@@ -20,12 +22,6 @@ pub struct Args {
     format: FormatArgs,
 }
 
-/// The list as JSON.
-#[derive(Serialize)]
-struct Listed {
-    recipes: Vec<ListedRecipe>,
-}
-
 /// A recipe of the list.
 #[derive(Serialize)]
 struct ListedRecipe {
@@ -34,16 +30,15 @@ struct ListedRecipe {
     title: String,
 }
 
-impl Tabular for Listed {
-    fn table(&self) -> Table {
-        let row = |recipe: &ListedRecipe| {
-            vec![recipe.name.to_string(), recipe.programs.join(", "), recipe.title.clone()]
-        };
-        Table {
-            columns: ["recipe", "programs", "result"].map(Column::text).into(),
-            rows: self.recipes.iter().map(row).collect(),
-            ..Table::default()
-        }
+/// Returns a row for each recipe.
+fn table(recipes: &[ListedRecipe]) -> Table {
+    let row = |recipe: &ListedRecipe| {
+        vec![recipe.name.to_string(), recipe.programs.join(", "), recipe.title.clone()]
+    };
+    Table {
+        columns: ["recipe", "programs", "result"].map(Column::text).into(),
+        rows: recipes.iter().map(row).collect(),
+        ..Table::default()
     }
 }
 
@@ -57,14 +52,14 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         let recipe = Recipe::read(name)?;
         Ok(ListedRecipe { name, programs: recipe.programs(), title: recipe.title })
     });
-    let list = Listed { recipes: recipes.collect::<anyhow::Result<_>>()? };
-    print_table(args.format, &list, |list| {
+    let recipes = recipes.collect::<anyhow::Result<Vec<_>>>()?;
+    print_table(args.format, &BTreeMap::from([("recipes", &recipes)]), table(&recipes), |_| {
         let programs = |recipe: &ListedRecipe| recipe.programs.join(", ");
-        let name = list.recipes.iter().map(|recipe| recipe.name.len()).max().unwrap_or(0);
-        let program = list.recipes.iter().map(|recipe| programs(recipe).len()).max().unwrap_or(0);
+        let name = recipes.iter().map(|recipe| recipe.name.len()).max().unwrap_or(0);
+        let program = recipes.iter().map(|recipe| programs(recipe).len()).max().unwrap_or(0);
         let line = |recipe: &ListedRecipe| {
             format!("{:<name$}  {:<program$}  {}", recipe.name, programs(recipe), recipe.title)
         };
-        list.recipes.iter().map(line).collect::<Vec<_>>().join("\n")
+        recipes.iter().map(line).collect::<Vec<_>>().join("\n")
     })
 }

@@ -16,7 +16,7 @@ use crate::options::standard_input::StandardInput;
 use crate::options::version::long_version;
 use crate::output::progress::{Progress, print_note, print_note_unless, print_warning};
 use crate::output::stdout::{print, print_json};
-use crate::output::table::{FormatArgs, print_table};
+use crate::output::table::{FormatArgs, data_report_table, estimate_table, print_table};
 use crate::process::signals::ignore_checkpoint_requests;
 
 /// Message of a command whose output is already complete.
@@ -141,7 +141,7 @@ pub fn run(mut args: Args) -> anyhow::Result<()> {
         if args.format.is_json() {
             warn_all(&estimate.warnings);
         }
-        return print_table(args.format, &estimate, ToString::to_string);
+        return print_table(args.format, &estimate, estimate_table(&estimate), |_| estimate.to_string());
     }
     if args.engine != engine::LOCAL {
         let tasks = args.tasks.unwrap_or(engine::TASKS);
@@ -224,7 +224,7 @@ pub fn show_in(format: FormatArgs, manifest: &Manifest, folder: &Path) -> anyhow
     if format.is_json() {
         warn_all(&manifest.report.warnings);
     }
-    print_table(format, manifest, |manifest| {
+    print_table(format, manifest, data_report_table(&manifest.report), |_| {
         let bytes: u64 = manifest.shards.iter().map(|shard| shard.bytes).sum();
         let shards = count(manifest.shards.len(), "shard");
         format!("{}\n{shards}, {bytes} bytes: {}", manifest.report, folder.display())

@@ -7,7 +7,7 @@ use clap::Args as ClapArgs;
 use serde::Serialize;
 
 use crate::output::progress::Progress;
-use crate::output::table::{Column, FormatArgs, Table, Tabular, print_table};
+use crate::output::table::{Column, FormatArgs, Table, print_table};
 use crate::process::threads::ThreadArgs;
 
 /// Check the files of a data folder or a run against their digests.
@@ -36,17 +36,16 @@ struct Verified {
     checks: Vec<Check>,
 }
 
-impl Tabular for Verified {
-    fn table(&self) -> Table {
-        let row = |Check { name, rows, problem }: &Check| {
-            let rows = rows.map(|rows| rows.to_string()).unwrap_or_default();
-            vec![name.clone(), rows, problem.clone().unwrap_or_else(|| "good".to_owned())]
-        };
-        Table {
-            columns: vec![Column::text("checked"), Column::number("rows"), Column::text("result")],
-            rows: self.checks.iter().map(row).collect(),
-            ..Table::default()
-        }
+/// Returns a row for each check.
+fn table(checks: &[Check]) -> Table {
+    let row = |Check { name, rows, problem }: &Check| {
+        let rows = rows.map(|rows| rows.to_string()).unwrap_or_default();
+        vec![name.clone(), rows, problem.clone().unwrap_or_else(|| "good".to_owned())]
+    };
+    Table {
+        columns: vec![Column::text("checked"), Column::number("rows"), Column::text("result")],
+        rows: checks.iter().map(row).collect(),
+        ..Table::default()
     }
 }
 
@@ -93,13 +92,14 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     });
     let checks = files.chain(recount).collect();
     let verified = Verified { good: verification.is_good(), checks };
-    print_table(args.format, &verified, |_| verification.to_string())?;
+    print_table(args.format, &verified, table(&verified.checks), |_| verification.to_string())?;
     verification.into_problem().map_or(Ok(()), |problem| Err(problem.into()))
 }
 
 fn show(args: &Args, checks: Vec<Check>) -> anyhow::Result<()> {
     let good = checks.iter().all(|check| check.problem.is_none());
-    print_table(args.format, &Verified { good, checks }, |verified| {
+    let verified = Verified { good, checks };
+    print_table(args.format, &verified, table(&verified.checks), |_| {
         let line = |check: &Check| match &check.problem {
             None => format!("good  {}", check.name),
             Some(problem) => format!("bad   {problem}"),

@@ -15,7 +15,7 @@ use serde::Serialize;
 use crate::commands::training::pretrain::evaluation_line;
 use crate::commands::{at_least, model_folder, selected_device};
 use crate::output::progress::print_warning;
-use crate::output::table::{FormatArgs, Table, Tabular, evaluation_figures, print_table};
+use crate::output::table::{FormatArgs, Table, evaluation_figures, print_table};
 use crate::process::threads::ThreadArgs;
 
 /// Compute loss and accuracy of a checkpoint on a data folder.
@@ -85,7 +85,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let among = |k| top_k_accuracy(&model, &mut loader, k, args.batch_size, args.instances);
     let masked_lm_top_k_accuracy = args.top_k.map(among).transpose()?;
     let figures = Figures { evaluation, top_k: args.top_k, masked_lm_top_k_accuracy };
-    print_table(args.format, &figures, Figures::line)
+    print_table(args.format, &figures, figures.table(), |_| figures.line())
 }
 
 #[derive(Serialize)]
@@ -106,9 +106,7 @@ impl Figures {
             _ => line,
         }
     }
-}
 
-impl Tabular for Figures {
     fn table(&self) -> Table {
         let mut figures = evaluation_figures(&self.evaluation);
         if let (Some(k), Some(share)) = (self.top_k, self.masked_lm_top_k_accuracy) {

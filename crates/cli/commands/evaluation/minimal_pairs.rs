@@ -16,7 +16,7 @@ use serde::Serialize;
 
 use crate::commands::{at_least, model_folder, selected_device};
 use crate::output::progress::print_warning;
-use crate::output::table::{Column, FormatArgs, Table, Tabular, as_table, print_table};
+use crate::output::table::{Column, FormatArgs, Table, as_table, print_table};
 use crate::process::threads::ThreadArgs;
 
 /// Count how often a model prefers the acceptable of two sentences.
@@ -110,7 +110,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let mean = accuracies.iter().sum::<f64>() / accuracies.len() as f64;
     let pairs = args.pairs.then_some(pairs);
     let result = Accuracies { checkpoint: &args.checkpoint, phenomena, mean, pairs };
-    print_table(args.format, &result, as_table)
+    print_table(args.format, &result, result.table(), as_table)
 }
 
 /// Returns the files of pairs; a folder is replaced by its files of tables, in the order of their names.
@@ -142,9 +142,7 @@ impl Accuracies<'_> {
         let count = self.phenomena.len().saturating_sub(1).max(1);
         format!("mean over {count} phenomena: {:.1} %; guessing: 50.0 %", self.mean)
     }
-}
 
-impl Tabular for Accuracies<'_> {
     fn table(&self) -> Table {
         let row = |row: &PairAccuracy| {
             let figures = [row.accuracy, row.low, row.high].map(|figure| format!("{figure:.1}"));

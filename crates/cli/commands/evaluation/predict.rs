@@ -8,7 +8,6 @@ use bert_inference::{
     Predictor, predict, predict_texts,
 };
 use clap::Args as ClapArgs;
-use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::commands::evaluation::InputArgs;
@@ -17,7 +16,8 @@ use crate::commands::{at_least, selected_device, text_or_pair, tuned_folder};
 use crate::output::files::OverwriteArgs;
 use crate::output::progress::{print_stderr, print_warning};
 use crate::output::results::write_results;
-use crate::output::table::{Column, FormatArgs, Table, Tabular, as_table, print_table};
+use crate::output::stdout::print_wrapped;
+use crate::output::table::{Column, Table, as_table};
 use crate::process::threads::ThreadArgs;
 
 /// Predict labels, scores, spans or tags with a fine-tuned model.
@@ -125,34 +125,27 @@ fn print_predictions(predictor: &Predictor, texts: &[String]) -> anyhow::Result<
     let mut lines = Vec::new();
     let predictions = predict_texts(predictor, inputs(texts), &mut lines)?;
     let rows = serde_json::Deserializer::from_slice(&lines).into_iter::<Map<String, Value>>();
-    let table = PredictedTexts { rows: rows.collect::<Result<_, _>>()? };
-    print_table(FormatArgs::default(), &table, as_table)?;
+    let rows = rows.collect::<Result<Vec<_>, _>>()?;
+    print_wrapped(as_table(&table(&rows)).trim_end())?;
     Ok(predictions)
 }
 
-/// The predictions of texts, as JSON objects with equal keys.
-#[derive(Serialize)]
-struct PredictedTexts {
-    rows: Vec<Map<String, Value>>,
-}
-
-impl Tabular for PredictedTexts {
-    fn table(&self) -> Table {
-        let has = |name: &str| self.rows.iter().any(|row| row.contains_key(name));
-        let mut names: Vec<&str> = ["text", "text_b"].into_iter().filter(|name| has(name)).collect();
-        for name in self.rows.iter().flat_map(Map::keys).filter(|name| *name != "line") {
-            if !names.contains(&name.as_str()) {
-                names.push(name);
-            }
+/// Returns the table of predictions, which are JSON objects with equal keys.
+fn table(rows: &[Map<String, Value>]) -> Table {
+    let has = |name: &str| rows.iter().any(|row| row.contains_key(name));
+    let mut names: Vec<&str> = ["text", "text_b"].into_iter().filter(|name| has(name)).collect();
+    for name in rows.iter().flat_map(Map::keys).filter(|name| *name != "line") {
+        if !names.contains(&name.as_str()) {
+            names.push(name);
         }
-        let is_number = |name: &str| self.rows.iter().all(|row| row.get(name).is_none_or(Value::is_number));
-        let column = |name: &&str| if is_number(name) { Column::number(*name) } else { Column::text(*name) };
-        let row = |row: &Map<String, Value>| names.iter().map(|name| cell(row.get(*name))).collect();
-        Table {
-            columns: names.iter().map(column).collect(),
-            rows: self.rows.iter().map(row).collect(),
-            ..Table::default()
-        }
+    }
+    let is_number = |name: &str| rows.iter().all(|row| row.get(name).is_none_or(Value::is_number));
+    let column = |name: &&str| if is_number(name) { Column::number(*name) } else { Column::text(*name) };
+    let row = |row: &Map<String, Value>| names.iter().map(|name| cell(row.get(*name))).collect();
+    Table {
+        columns: names.iter().map(column).collect(),
+        rows: rows.iter().map(row).collect(),
+        ..Table::default()
     }
 }
 
@@ -189,7 +182,7 @@ mod tests {
                 json!({ "line": 1, "text": text, "label": label, "probabilities": { "a": 0.25, "b": 0.75 } });
             value.as_object().expect("an object").clone()
         };
-        let table = PredictedTexts { rows: vec![row("x", "b"), row("y", "b")] }.table();
+        let table = table(&[row("x", "b"), row("y", "b")]);
         let names: Vec<&str> = table.columns.iter().map(|column| column.name.as_str()).collect();
         assert_eq!(names, ["text", "label", "probabilities"]);
         assert_eq!(table.rows[0], ["x", "b", "a 0.2500, b 0.7500"]);

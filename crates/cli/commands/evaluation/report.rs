@@ -9,7 +9,7 @@ use serde::Serialize;
 use crate::commands::evaluation::runs_in;
 use crate::output::files::{OverwriteArgs, write_text};
 use crate::output::findings::print_findings;
-use crate::output::table::{Column, FormatArgs, Table, Tabular, print_table};
+use crate::output::table::{Column, FormatArgs, Table, print_table};
 
 /// Write the page of a run or a comparison, and print diagnostics.
 ///
@@ -44,18 +44,17 @@ struct Written<'a> {
     findings: &'a [Finding],
 }
 
-impl Tabular for Written<'_> {
-    fn table(&self) -> Table {
-        let row = |finding: &Finding| vec![finding.severity.word().to_string(), finding.text.clone()];
-        let first = self.findings.first().map(|finding| finding.text.clone());
-        Table {
-            title: "Findings".into(),
-            verdict: first.unwrap_or_else(|| "There are no findings.".to_string()),
-            columns: ["severity", "finding"].map(Column::text).into(),
-            rows: self.findings.iter().map(row).collect(),
-            notes: vec![format!("page: {}", self.page.display())],
-            ..Table::default()
-        }
+/// Returns a row for each finding.
+fn table(written: &Written<'_>) -> Table {
+    let row = |finding: &Finding| vec![finding.severity.word().to_string(), finding.text.clone()];
+    let first = written.findings.first().map(|finding| finding.text.clone());
+    Table {
+        title: "Findings".into(),
+        verdict: first.unwrap_or_else(|| "There are no findings.".to_string()),
+        columns: ["severity", "finding"].map(Column::text).into(),
+        rows: written.findings.iter().map(row).collect(),
+        notes: vec![format!("page: {}", written.page.display())],
+        ..Table::default()
     }
 }
 
@@ -78,7 +77,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let output = given.map_or_else(|| overwrite.output(&path), Ok)?;
     write_text(&output, &report.html)?;
     let result = Written { page: output.path(), findings: &report.findings };
-    print_table(args.format, &result, |result| {
+    print_table(args.format, &result, table(&result), |_| {
         print_findings(result.findings);
         result.page.display().to_string()
     })

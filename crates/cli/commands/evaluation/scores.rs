@@ -7,7 +7,7 @@ use bert_reports::{collect, shared_text_warnings};
 use clap::Args as ClapArgs;
 
 use crate::output::progress::print_warning;
-use crate::output::table::{FormatArgs, as_table, print_table};
+use crate::output::table::{FormatArgs, as_table, collection_table, comparison_table, print_table};
 
 /// Combine or compare separate fine-tunings of one task.
 ///
@@ -37,7 +37,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     if args.paired {
         let comparison = bert_reports::compare(&args.folders)?;
         print_shared_texts(&args.folders)?;
-        return print_table(args.format, &comparison, as_table);
+        return print_table(args.format, &comparison, comparison_table(&comparison), as_table);
     }
     let mut collection = collect(&args.folders)?;
     print_shared_texts(&args.folders)?;
@@ -49,9 +49,10 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     for (group, name) in collection.groups.iter_mut().zip(&args.names) {
         group.name.clone_from(name);
     }
-    print_table(args.format, &collection, |collection| match collection.groups.as_slice() {
+    let table = collection_table(&collection);
+    print_table(args.format, &collection, table, |table| match collection.groups.as_slice() {
         [only] => format!("dev\n{}", only.dev),
-        _ => as_table(collection),
+        _ => as_table(table),
     })
 }
 

@@ -12,6 +12,8 @@ mod scored;
 mod table;
 mod train;
 
+use std::collections::BTreeMap;
+
 use bert_pages::{Head, chart_page};
 use bert_storage::{commit, write_json_atomic};
 use bert_tasks::Task;
@@ -23,7 +25,7 @@ use crate::commands::experiment::definition::Experiment;
 use crate::commands::experiment::table::{Report, Results};
 use crate::output::files::write_own_file;
 use crate::output::progress::{duration, print_note_unless};
-use crate::output::table::{Column, Table, Tabular, as_table, print_table};
+use crate::output::table::{Column, Table, as_table, print_table};
 use crate::process::signals::stop_on_signals;
 
 /// Returns the names of the experiments.
@@ -38,12 +40,6 @@ struct Listed {
     title: String,
     tasks: Vec<Task>,
     settings: Vec<String>,
-}
-
-/// The list as JSON.
-#[derive(Serialize)]
-struct List {
-    experiments: Vec<Listed>,
 }
 
 /// Runs the command.
@@ -67,7 +63,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         let page = output.join("experiment.html");
         print_note_unless(args.run.quiet, format!("page: {}", page.display()));
     }
-    print_table(args.format, &results, as_table)
+    print_table(args.format, &results, results.table(), as_table)
 }
 
 /// Returns the page in Markdown.
@@ -83,24 +79,24 @@ fn list(args: &Args) -> anyhow::Result<()> {
         tasks: experiment.tasks,
         settings: experiment.settings.into_iter().map(|setting| setting.name).collect(),
     });
-    let list = List { experiments: listed.collect() };
-    print_table(args.format, &list, |list| {
+    let experiments = listed.collect::<Vec<_>>();
+    let value = BTreeMap::from([("experiments", &experiments)]);
+    print_table(args.format, &value, list_table(&experiments), |_| {
         let line = |one: &Listed| format!("{:<16}{}", one.name, one.title);
-        list.experiments.iter().map(line).collect::<Vec<_>>().join("\n")
+        experiments.iter().map(line).collect::<Vec<_>>().join("\n")
     })
 }
 
-impl Tabular for List {
-    fn table(&self) -> Table {
-        let row = |one: &Listed| {
-            let tasks: Vec<String> = one.tasks.iter().map(ToString::to_string).collect();
-            vec![one.name.to_string(), one.title.clone(), tasks.join(", "), one.settings.join(", ")]
-        };
-        Table {
-            columns: ["experiment", "title", "tasks", "settings"].map(Column::text).into(),
-            rows: self.experiments.iter().map(row).collect(),
-            ..Table::default()
-        }
+/// Returns a row for each experiment.
+fn list_table(experiments: &[Listed]) -> Table {
+    let row = |one: &Listed| {
+        let tasks: Vec<String> = one.tasks.iter().map(ToString::to_string).collect();
+        vec![one.name.to_string(), one.title.clone(), tasks.join(", "), one.settings.join(", ")]
+    };
+    Table {
+        columns: ["experiment", "title", "tasks", "settings"].map(Column::text).into(),
+        rows: experiments.iter().map(row).collect(),
+        ..Table::default()
     }
 }
 

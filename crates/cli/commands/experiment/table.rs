@@ -5,7 +5,7 @@ use serde::{Serialize, Serializer};
 
 use super::args::Args;
 use super::definition::Experiment;
-use crate::output::table::{Column, Table, Tabular};
+use crate::output::table::{Column, Table};
 
 /// A key in JSON and its column of the table.
 pub(super) type Heading = (&'static str, Column);
@@ -130,6 +130,19 @@ impl Results {
             ..Self::default()
         }
     }
+
+    /// Returns the table with its notes.
+    pub(super) fn table(&self) -> Table {
+        let differences = Table { title: "Differences".into(), ..self.differences.table() };
+        Table {
+            title: self.title.clone(),
+            verdict: self.verdict.clone(),
+            notes: self.notes.clone(),
+            warnings: self.warnings.clone(),
+            second: (!differences.rows.is_empty()).then(|| Box::new(differences)),
+            ..self.rows.table()
+        }
+    }
 }
 
 impl Rows {
@@ -140,20 +153,6 @@ impl Rows {
             columns: self.headings.iter().map(|(_, column)| column.clone()).collect(),
             rows: self.rows.iter().map(row).collect(),
             ..Table::default()
-        }
-    }
-}
-
-impl Tabular for Results {
-    fn table(&self) -> Table {
-        let differences = Table { title: "Differences".into(), ..self.differences.table() };
-        Table {
-            title: self.title.clone(),
-            verdict: self.verdict.clone(),
-            notes: self.notes.clone(),
-            warnings: self.warnings.clone(),
-            second: (!differences.rows.is_empty()).then(|| Box::new(differences)),
-            ..self.rows.table()
         }
     }
 }

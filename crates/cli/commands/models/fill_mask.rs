@@ -1,5 +1,6 @@
 //! `bert fill-mask` shows the words that a model predicts at `[MASK]`.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use anyhow::bail;
@@ -7,11 +8,10 @@ use bert_inference::{
     DEVICE_HELP, DeviceName, EncodingLength, FilledMask, FilledWord, MaskFiller, ModelOptions, builtin_model,
 };
 use clap::Args as ClapArgs;
-use serde::Serialize;
 
 use crate::commands::{at_least, model_folder, selected_device, text_or_pair};
 use crate::output::progress::print_warning;
-use crate::output::table::{Column, FormatArgs, Table, Tabular, print_table};
+use crate::output::table::{Column, FormatArgs, Table, print_table};
 use crate::process::threads::ThreadArgs;
 
 /// Predict the words at each `[MASK]` of a text.
@@ -67,34 +67,26 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
              'the capital of France is [MASK].'"
         );
     }
-    let masks = Masks { text: args.text.clone(), masks: filled };
-    print_table(args.format, &masks, |filled| filled.masks.iter().map(show).collect::<Vec<_>>().join("\n"))
+    let value = BTreeMap::from([("masks", &filled)]);
+    print_table(args.format, &value, table(&args.text, &filled), |_| {
+        filled.iter().map(show).collect::<Vec<_>>().join("\n")
+    })
 }
 
-/// The result as JSON.
-#[derive(Serialize)]
-struct Masks {
-    #[serde(skip)]
-    text: String,
-    masks: Vec<FilledMask>,
-}
-
-impl Tabular for Masks {
-    fn table(&self) -> Table {
-        let row = |position: usize, FilledWord { word, probability, .. }: &FilledWord| {
-            vec![position.to_string(), word.clone(), format!("{probability:.4}")]
-        };
-        let rows =
-            self.masks.iter().flat_map(|mask| mask.words.iter().map(move |word| row(mask.position, word)));
-        let best = self.masks.iter().filter_map(|mask| mask.words.first());
-        let filled = best.fold(self.text.clone(), |text, word| text.replacen("[MASK]", &word.word, 1));
-        Table {
-            title: self.text.clone(),
-            verdict: filled,
-            columns: vec![Column::count("position"), Column::text("word"), Column::number("probability")],
-            rows: rows.collect(),
-            ..Table::default()
-        }
+/// Returns a row for each mask and word.
+fn table(text: &str, masks: &[FilledMask]) -> Table {
+    let row = |position: usize, FilledWord { word, probability, .. }: &FilledWord| {
+        vec![position.to_string(), word.clone(), format!("{probability:.4}")]
+    };
+    let rows = masks.iter().flat_map(|mask| mask.words.iter().map(move |word| row(mask.position, word)));
+    let best = masks.iter().filter_map(|mask| mask.words.first());
+    let filled = best.fold(text.to_string(), |text, word| text.replacen("[MASK]", &word.word, 1));
+    Table {
+        title: text.to_string(),
+        verdict: filled,
+        columns: vec![Column::count("position"), Column::text("word"), Column::number("probability")],
+        rows: rows.collect(),
+        ..Table::default()
     }
 }
 

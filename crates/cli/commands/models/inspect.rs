@@ -13,7 +13,7 @@ use clap::Args as ClapArgs;
 use crate::commands::model_folder;
 use crate::output::files::{OverwriteArgs, write_text};
 use crate::output::stdout::{print, print_json};
-use crate::output::table::{Column, FormatArgs, Table, Tabular, print_table};
+use crate::output::table::{Column, FormatArgs, Table, data_report_table, print_table};
 
 /// Show the contents of a data folder or of a model folder.
 ///
@@ -49,7 +49,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         let is_of_data = args.instances.is_some() || args.index.is_some() || args.html.is_some();
         anyhow::ensure!(!is_of_data, "{}: this is a model; it has no instances to show", args.data.display());
         let uses = folder_uses(&model_folder(&args.data)?)?;
-        return print_table(args.format, &uses, ToString::to_string);
+        return print_table(args.format, &uses, table(&uses), |_| uses.to_string());
     }
     if let Some(index) = args.index {
         let instance = bert_data::inspect_instance(&args.data, index)?;
@@ -69,15 +69,16 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         return print(&file.display().to_string());
     }
     let inspection = bert_data::inspect(&args.data, args.instances.unwrap_or(3))?;
-    print_table(args.format, &inspection, ToString::to_string)
+    print_table(args.format, &inspection, data_report_table(&inspection.manifest.report), |_| {
+        inspection.to_string()
+    })
 }
 
-impl Tabular for FolderUses {
-    fn table(&self) -> Table {
-        let rows = self.uses.iter().map(|row| vec![row.commands.to_string(), row.state.clone()]);
-        let columns = ["commands", "state"].map(Column::text).to_vec();
-        Table { columns, rows: rows.collect(), ..Table::default() }
-    }
+/// Returns a row for each use of a model folder.
+fn table(uses: &FolderUses) -> Table {
+    let rows = uses.uses.iter().map(|row| vec![row.commands.to_string(), row.state.clone()]);
+    let columns = ["commands", "state"].map(Column::text).to_vec();
+    Table { columns, rows: rows.collect(), ..Table::default() }
 }
 
 /// Returns whether a path is a built-in model, a model folder or a run rather than a data folder.

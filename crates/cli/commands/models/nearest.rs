@@ -1,5 +1,6 @@
 //! `bert nearest` prints the words or sentences nearest to a query, of several models next to each other.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use bert_inference::{DEVICE_HELP, DeviceName, ModelOptions, NeighbourSearch, Neighbours, builtin_model};
@@ -9,7 +10,7 @@ use serde::Serialize;
 
 use crate::commands::{at_least, model_folder, selected_device};
 use crate::output::progress::print_warning;
-use crate::output::table::{Column, FormatArgs, Table, Tabular, as_table, print_table};
+use crate::output::table::{Column, FormatArgs, Table, as_table, print_table};
 use crate::process::threads::ThreadArgs;
 
 /// Find the words or sentences nearest to a query, by cosine.
@@ -52,12 +53,6 @@ pub struct Args {
     format: FormatArgs,
 }
 
-/// The result as JSON.
-#[derive(Serialize)]
-struct Nearest {
-    models: Vec<ModelNeighbours>,
-}
-
 /// The neighbours that one model finds.
 #[derive(Serialize)]
 struct ModelNeighbours {
@@ -83,36 +78,33 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
             queries: queries.collect::<Result<_, _>>()?,
         })
     });
-    let nearest = Nearest { models: models.collect::<anyhow::Result<_>>()? };
-    print_table(args.format, &nearest, as_table)
+    let models = models.collect::<anyhow::Result<Vec<_>>>()?;
+    print_table(args.format, &BTreeMap::from([("models", &models)]), table(&models), as_table)
 }
 
-impl Tabular for Nearest {
-    fn table(&self) -> Table {
-        let mut columns = vec![Column::text("query"), Column::number("rank")];
-        let mut notes = Vec::new();
-        for model in &self.models {
-            let name = model.checkpoint.display();
-            columns.push(Column::text(name.to_string()));
-            columns.push(Column::number(format!("cosine in {name}")).with_priority(1));
-            let in_pieces = model.queries.iter().filter(|found| !found.pieces.is_empty());
-            notes.extend(
-                in_pieces.map(|found| format!("{} in {name}: {}", found.query, found.pieces.join(" "))),
-            );
-        }
-        let mut rows = Vec::new();
-        for (at, query) in self.models[0].queries.iter().enumerate() {
-            let found = self.models.iter().map(|model| model.queries[at].neighbours.len()).max().unwrap_or(0);
-            for rank in 0..found {
-                let mut row = vec![query.query.clone(), (rank + 1).to_string()];
-                for model in &self.models {
-                    let near = model.queries[at].neighbours.get(rank);
-                    row.push(near.map_or(String::new(), |near| near.text.clone()));
-                    row.push(near.map_or(String::new(), |near| format!("{:.4}", near.cosine)));
-                }
-                rows.push(row);
-            }
-        }
-        Table { columns, rows, notes, ..Table::default() }
+/// Returns a row for each query and rank.
+fn table(models: &[ModelNeighbours]) -> Table {
+    let mut columns = vec![Column::text("query"), Column::number("rank")];
+    let mut notes = Vec::new();
+    for model in models {
+        let name = model.checkpoint.display();
+        columns.push(Column::text(name.to_string()));
+        columns.push(Column::number(format!("cosine in {name}")).with_priority(1));
+        let in_pieces = model.queries.iter().filter(|found| !found.pieces.is_empty());
+        notes.extend(in_pieces.map(|found| format!("{} in {name}: {}", found.query, found.pieces.join(" "))));
     }
+    let mut rows = Vec::new();
+    for (at, query) in models[0].queries.iter().enumerate() {
+        let found = models.iter().map(|model| model.queries[at].neighbours.len()).max().unwrap_or(0);
+        for rank in 0..found {
+            let mut row = vec![query.query.clone(), (rank + 1).to_string()];
+            for model in models {
+                let near = model.queries[at].neighbours.get(rank);
+                row.push(near.map_or(String::new(), |near| near.text.clone()));
+                row.push(near.map_or(String::new(), |near| format!("{:.4}", near.cosine)));
+            }
+            rows.push(row);
+        }
+    }
+    Table { columns, rows, notes, ..Table::default() }
 }

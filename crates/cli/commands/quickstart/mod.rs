@@ -25,7 +25,7 @@ use bert_training::{
 use clap::Args as ClapArgs;
 
 use crate::commands::quickstart::progress::{Stage, StageProgress};
-use crate::commands::quickstart::results::{Summary, pages, table};
+use crate::commands::quickstart::results::{Summary, pages, summary_table, table};
 use crate::output::files::write_own_file;
 use crate::output::progress::duration;
 use crate::output::table::{FormatArgs, print_table};
@@ -148,8 +148,8 @@ fn run_stages(args: &Args) -> anyhow::Result<()> {
         finetuned_without_pretraining: fresh.dev,
         pages: pages(&args.output),
     };
-    print_table(args.format, &summary, |summary| {
-        let table = table(summary);
+    print_table(args.format, &summary, summary_table(&summary), |_| {
+        let table = table(&summary);
         let pages = listed(&args.output);
         format!("{table}\n\n{pages}\ntime: {}\n{}", duration(seconds), next(&args.output))
     })

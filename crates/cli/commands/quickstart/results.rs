@@ -6,7 +6,7 @@ use bert_tasks::{Metric, SeedSummary};
 use bert_training::{Baselines, Evaluation};
 use serde::Serialize;
 
-use crate::output::table::{Column, Table, Tabular};
+use crate::output::table::{Column, Table};
 
 /// The results as JSON.
 #[derive(Serialize)]
@@ -25,15 +25,14 @@ pub(super) struct Summary<'a> {
     pub(super) pages: [PathBuf; 3],
 }
 
-impl Tabular for Summary<'_> {
-    fn table(&self) -> Table {
-        let columns = COLUMNS.map(|(first, second)| Column::number(format!("{first} {second}")));
-        let row = |Row { figure, values }: &Row| [vec![(*figure).to_owned()], values.to_vec()].concat();
-        Table {
-            columns: [Column::text("on held-out text")].into_iter().chain(columns).collect(),
-            rows: rows(self).iter().map(row).collect(),
-            ..Table::default()
-        }
+/// Returns the table of `--format`.
+pub(super) fn summary_table(results: &Summary<'_>) -> Table {
+    let columns = COLUMNS.map(|(first, second)| Column::number(format!("{first} {second}")));
+    let row = |Row { figure, values }: &Row| [vec![(*figure).to_owned()], values.to_vec()].concat();
+    Table {
+        columns: [Column::text("on held-out text")].into_iter().chain(columns).collect(),
+        rows: rows(results).iter().map(row).collect(),
+        ..Table::default()
     }
 }
 

@@ -16,7 +16,7 @@ use crate::options::version::long_version;
 use crate::output::counting::CountingView;
 use crate::output::progress::{Progress, print_warning};
 use crate::output::run_log::{LogArgs, RunLog};
-use crate::output::table::{FormatArgs, print_table};
+use crate::output::table::{FormatArgs, finetune_table, print_table};
 use crate::process::signals::stop_on_signals;
 use crate::process::threads::ThreadArgs;
 
@@ -77,7 +77,7 @@ pub fn run(mut args: Args) -> anyhow::Result<()> {
     drop(view);
     log.finish(&stop);
     let report = report?;
-    print_table(args.format, &report, summary)
+    print_table(args.format, &report, finetune_table(&report), |_| summary(&report))
 }
 
 /// Downloads the models of a configuration that are named as on the Hub.

@@ -19,7 +19,7 @@ use crate::commands::{model_folder, selected_device};
 use crate::options::run_args::RunArgs;
 use crate::output::files::check_new_folder;
 use crate::output::progress::{print_note_unless, print_stderr};
-use crate::output::table::{FormatArgs, Table, Tabular, as_table, print_table};
+use crate::output::table::{FormatArgs, Table, as_table, glue_table, print_table};
 use crate::process::signals::stop_on_signals;
 use crate::process::threads::ThreadArgs;
 
@@ -135,8 +135,9 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let results = Results { checkpoint: recorded_path(&start, &folder), table, submission };
     write_json_atomic(&args.output.join("glue.json"), &results)?;
     let archive = args.output.join("submission.zip");
-    print_table(args.format, &results, |results| {
-        format!("{}\n{}: {}", as_table(&results.table), archive.display(), results.submission_files())
+    print_table(args.format, &results, results.table(), |_| {
+        let table = as_table(&glue_table(&results.table));
+        format!("{table}\n{}: {}", archive.display(), results.submission_files())
     })
 }
 
@@ -150,11 +151,9 @@ impl Results {
         };
         format!("{} files{missing}", self.submission.files.len())
     }
-}
 
-impl Tabular for Results {
     fn table(&self) -> Table {
-        let mut table = self.table.table();
+        let mut table = glue_table(&self.table);
         table.notes.push(format!("submission: {}", self.submission_files()));
         table
     }

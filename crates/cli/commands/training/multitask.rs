@@ -12,7 +12,7 @@ use crate::commands::hub::pinned_start;
 use crate::commands::training::finetune::View;
 use crate::commands::training::finetune_flags::{for_task, parse_flags};
 use crate::options::run_args::RunArgs;
-use crate::output::table::{FormatArgs, as_table, print_table};
+use crate::output::table::{FormatArgs, as_table, multitask_table, print_table};
 use crate::process::signals::stop_on_signals;
 use crate::process::threads::ThreadArgs;
 
@@ -93,5 +93,6 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let mut view = View::new(&config.tasks[0], args.run.quiet);
     let report = multitask(&config, args.run.resume.into(), &stop, &mut |event| view.show(&event));
     drop(view);
-    print_table(args.format, &report?, as_table)
+    let report = report?;
+    print_table(args.format, &report, multitask_table(&report), as_table)
 }

@@ -24,7 +24,7 @@ use crate::output::counting::CountingView;
 use crate::output::findings::print_findings;
 use crate::output::progress::{Progress, print_note, print_warning};
 use crate::output::run_log::{LogArgs, RunLog};
-use crate::output::table::{FormatArgs, print_table};
+use crate::output::table::{FormatArgs, Table, outcome_table, print_table};
 use crate::process::process_group::GroupArgs;
 use crate::process::signals::stop_on_signals_after;
 use crate::process::threads::ThreadArgs;
@@ -122,7 +122,8 @@ pub fn run(mut args: Args) -> anyhow::Result<()> {
         let estimate = dry_run(&args.config, &mut group, &stop, &mut |event| view.show(event))?;
         drop(view);
         return if group.is_first() {
-            print_table(args.format, &estimate, ToString::to_string)
+            let text = estimate.to_string();
+            print_table(args.format, &estimate, Table::from_lines(&text), |_| text)
         } else {
             Ok(())
         };
@@ -148,8 +149,7 @@ pub fn run(mut args: Args) -> anyhow::Result<()> {
     if !quiet {
         print_findings(&run_findings(&args.config.output)?);
     }
-    let text = |outcome: &PretrainOutcome| summary(outcome, &args.config.output);
-    print_table(args.format, &outcome, text)
+    print_table(args.format, &outcome, outcome_table(&outcome), |_| summary(&outcome, &args.config.output))
 }
 
 /// Progress display of a pre-training run.

@@ -33,11 +33,12 @@ impl Table {
         text
     }
 
-    /// Returns the table as an HTML page.
+    /// Returns the page of the result, or else a page with the table.
     #[must_use]
     pub fn html(&self) -> String {
         let title = if self.title.is_empty() { "Results" } else { &self.title };
-        page(&Head { title, about: &[] }, &self.section(&Markup::default()))
+        let page_of_table = || page(&Head { title, about: &[] }, &self.section(&Markup::default()));
+        self.page.clone().unwrap_or_else(page_of_table)
     }
 
     /// Renders the table with its verdict, caption, warnings and notes; `body` is below the verdict.

@@ -4,7 +4,7 @@ mod forms;
 mod in_terminal;
 mod results;
 
-pub use self::results::evaluation_figures;
+pub use self::results::*;
 
 use clap::ValueEnum;
 use serde::Serialize;
@@ -122,37 +122,28 @@ pub struct Table {
     pub warnings: Vec<String>,
     /// A second table, which CSV leaves out.
     pub second: Option<Box<Table>>,
+    /// The HTML page of the result, where it is more than the table.
+    pub page: Option<String>,
 }
 
-/// A result that can be printed as a table.
-pub trait Tabular {
-    /// Returns the table.
-    fn table(&self) -> Table;
-
-    /// Returns the result as an HTML page.
-    fn html(&self) -> String {
-        self.table().html()
-    }
-}
-
-/// Prints a result in the form that the flags select; `text` formats it for a terminal.
+/// Prints a result in the form that the flags select: `value` as JSON, `text` for a terminal, else its table.
 ///
 /// # Errors
 /// Fails as [`print()`] does.
-pub fn print_table<T: Serialize + Tabular>(
+pub fn print_table(
     format: FormatArgs,
-    value: &T,
-    text: impl FnOnce(&T) -> String,
+    value: &impl Serialize,
+    table: Table,
+    text: impl FnOnce(&Table) -> String,
 ) -> anyhow::Result<()> {
     let form = if format.json { Format::Json } else { format.format };
     let printed = match form {
         Format::Json => return print_json(value),
-        Format::Text => return print_wrapped(text(value).trim_end()),
-        Format::Markdown => value.table().markdown(),
-        Format::Latex => value.table().latex(),
-        Format::Html => value.html(),
+        Format::Text => return print_wrapped(text(&table).trim_end()),
+        Format::Markdown => table.markdown(),
+        Format::Latex => table.latex(),
+        Format::Html => table.html(),
         Format::Csv => {
-            let table = value.table();
             table.warnings.iter().for_each(print_warning);
             table.csv()?
         }
@@ -160,9 +151,9 @@ pub fn print_table<T: Serialize + Tabular>(
     print(printed.trim_end())
 }
 
-/// Formats a result as a table for the terminal of standard output.
-pub fn as_table(value: &impl Tabular) -> String {
-    value.table().text(stdout_width())
+/// Formats a table for the terminal of standard output.
+pub fn as_table(table: &Table) -> String {
+    table.text(stdout_width())
 }
 
 /// Formats the p-value of a test with four decimals.

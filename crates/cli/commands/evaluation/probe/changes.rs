@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::commands::evaluation::probe::args::Args;
 use crate::commands::text_or_pair;
-use crate::output::table::{Column, Table, Tabular};
+use crate::output::table::{Column, Table};
 
 /// The changes of one model's predictions.
 #[derive(Serialize)]
@@ -70,11 +70,9 @@ impl Probes {
     pub(super) fn totals(&self) -> String {
         format!("changes {}, predictions {}, flips {}", self.changes, self.predictions, self.flips)
     }
-}
 
-impl Tabular for Probes {
     /// Returns a row for each prediction.
-    fn table(&self) -> Table {
+    pub(super) fn table(&self) -> Table {
         let probability = |value: Option<f32>| value.map_or("-".to_string(), |value| format!("{value:.4}"));
         let mut rows = Vec::new();
         for Probe { source, text, position, word, replaced_by, predictions, .. } in &self.probes {

@@ -30,5 +30,5 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         return show_saliency(args, &prober);
     }
     let probes = Probes::new(args, &folder, &prober)?;
-    print_table(args.format, &probes, Probes::text)
+    print_table(args.format, &probes, probes.table(), |_| probes.text())
 }

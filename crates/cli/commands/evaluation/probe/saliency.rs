@@ -1,64 +1,55 @@
 //! Shows the effect of every word of a text on its predictions: `bert probe --saliency`.
 
+use std::collections::BTreeMap;
+
 use bert_inference::{Prober, Saliency, WordSaliency};
 use bert_pages::{Head, colored_words, page, verdict};
 use maud::{Markup, html};
-use serde::Serialize;
 
 use crate::commands::evaluation::probe::args::Args;
 use crate::commands::text_or_pair;
-use crate::output::table::{Column, Table, Tabular, print_table};
+use crate::output::table::{Column, Table, print_table};
 
-/// The result of `--saliency` as JSON.
-#[derive(Serialize)]
-struct SaliencyMaps {
-    saliency: Vec<Saliency>,
+/// Returns a row for each prediction and word.
+fn table(saliency: &[Saliency]) -> Table {
+    let row = |map: &Saliency, word: &WordSaliency| {
+        let probability = map.probability.map_or("-".to_string(), |value| format!("{value:.4}"));
+        let left_out = word.leave_one_out.map_or("-".to_string(), |value| format!("{value:.4}"));
+        let gradient = format!("{:.4}", word.gradient_times_input);
+        let prediction = [map.of.clone(), map.answer.clone(), probability];
+        let about_word = [word.position.to_string(), word.word.clone(), gradient, left_out];
+        prediction.into_iter().chain(about_word).collect()
+    };
+    let rows = saliency.iter().flat_map(|map| map.words.iter().map(move |word| row(map, word)));
+    let columns = vec![
+        Column::text("prediction of"),
+        Column::text("answer"),
+        Column::count("p"),
+        Column::count("position"),
+        Column::text("word"),
+        Column::number("gradient x input"),
+        Column::number("leave one out"),
+    ];
+    let table = Table { title: TITLE.into(), columns, rows: rows.collect(), ..Table::default() };
+    Table { page: Some(page(&Head { title: TITLE, about: &[] }, &body(saliency, &table))), ..table }
 }
 
-impl Tabular for SaliencyMaps {
-    /// Returns a row for each prediction and word.
-    fn table(&self) -> Table {
-        let row = |map: &Saliency, word: &WordSaliency| {
-            let probability = map.probability.map_or("-".to_string(), |value| format!("{value:.4}"));
-            let left_out = word.leave_one_out.map_or("-".to_string(), |value| format!("{value:.4}"));
-            let gradient = format!("{:.4}", word.gradient_times_input);
-            let prediction = [map.of.clone(), map.answer.clone(), probability];
-            let about_word = [word.position.to_string(), word.word.clone(), gradient, left_out];
-            prediction.into_iter().chain(about_word).collect()
-        };
-        let rows = self.saliency.iter().flat_map(|map| map.words.iter().map(move |word| row(map, word)));
-        let columns = vec![
-            Column::text("prediction of"),
-            Column::text("answer"),
-            Column::count("p"),
-            Column::count("position"),
-            Column::text("word"),
-            Column::number("gradient x input"),
-            Column::number("leave one out"),
-        ];
-        Table { title: TITLE.into(), columns, rows: rows.collect(), ..Table::default() }
-    }
-
-    /// Returns a page with the text of each prediction, its words coloured by their effects.
-    fn html(&self) -> String {
-        let words = |map: &Saliency, value: fn(&WordSaliency) -> Option<f32>| {
-            let effect = |word| f64::from(value(word).unwrap_or(0.0));
-            colored_words(
-                &map.words.iter().map(|word| (word.word.as_str(), effect(word))).collect::<Vec<_>>(),
-            )
-        };
-        let body = html! {
-            @for map in &self.saliency {
-                (verdict("plain", &result(map), ""))
-                h2 { "Without the word: the fall of the probability" }
-                (words(map, |word| word.leave_one_out))
-                h2 { "Gradient times input" }
-                (words(map, |word| Some(word.gradient_times_input)))
-            }
-            p.note { "Blue words support the answer, orange words speak against it." }
-            details { summary { "All values" } (self.table().section(&Markup::default())) }
-        };
-        page(&Head { title: TITLE, about: &[] }, &body)
+/// Renders the text of each prediction, with its words coloured by their effects, and the table.
+fn body(saliency: &[Saliency], table: &Table) -> Markup {
+    let words = |map: &Saliency, value: fn(&WordSaliency) -> Option<f32>| {
+        let effect = |word| f64::from(value(word).unwrap_or(0.0));
+        colored_words(&map.words.iter().map(|word| (word.word.as_str(), effect(word))).collect::<Vec<_>>())
+    };
+    html! {
+        @for map in saliency {
+            (verdict("plain", &result(map), ""))
+            h2 { "Without the word: the fall of the probability" }
+            (words(map, |word| word.leave_one_out))
+            h2 { "Gradient times input" }
+            (words(map, |word| Some(word.gradient_times_input)))
+        }
+        p.note { "Blue words support the answer, orange words speak against it." }
+        details { summary { "All values" } (table.section(&Markup::default())) }
     }
 }
 
@@ -79,7 +70,7 @@ fn result(map: &Saliency) -> String {
 /// Prints the effect of every word.
 pub(super) fn show_saliency(args: &Args, prober: &Prober) -> anyhow::Result<()> {
     let saliency = prober.saliency(text_or_pair(args.text.as_deref().unwrap_or_default()))?;
-    print_table(args.format, &SaliencyMaps { saliency }, |maps| {
-        maps.saliency.iter().map(Saliency::to_string).collect::<Vec<String>>().join("\n\n")
+    print_table(args.format, &BTreeMap::from([("saliency", &saliency)]), table(&saliency), |_| {
+        saliency.iter().map(Saliency::to_string).collect::<Vec<String>>().join("\n\n")
     })
 }

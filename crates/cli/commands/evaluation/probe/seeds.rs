@@ -9,7 +9,7 @@ use serde::Serialize;
 use crate::commands::evaluation::probe::args::Args;
 use crate::commands::evaluation::probe::changes::Probes;
 use crate::commands::selected_device;
-use crate::output::table::{Column, Table, Tabular, print_table};
+use crate::output::table::{Column, Table, print_table};
 
 /// The result as JSON.
 #[derive(Serialize)]
@@ -42,7 +42,7 @@ pub(super) fn probe_seeds(args: &Args, encoder: Option<&Path>) -> anyhow::Result
     let seeds = models.into_iter().map(probe).collect::<anyhow::Result<Vec<_>>>()?;
     let rates: Vec<f64> = seeds.iter().map(|seed| seed.probes.flip_rate()).collect();
     let probed = SeedsProbed { seeds, flip_rate: Statistics::new(&rates) };
-    print_table(args.format, &probed, SeedsProbed::text)
+    print_table(args.format, &probed, probed.table(), |_| probed.text())
 }
 
 impl SeedsProbed {
@@ -63,9 +63,7 @@ impl SeedsProbed {
             100.0 * mean
         )
     }
-}
 
-impl Tabular for SeedsProbed {
     /// Returns a row for each seed and prediction.
     fn table(&self) -> Table {
         let mut table = Table { rows: Vec::new(), notes: Vec::new(), ..self.seeds[0].probes.table() };
