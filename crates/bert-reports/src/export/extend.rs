@@ -6,13 +6,13 @@ use bert_data::{AddedPiece, ExtendedVocabulary};
 use bert_inference::loaded_model::with_outputs;
 use bert_inference::{DeviceName, ModelFiles};
 use bert_model::{
-    Architecture, BertConfig, BertModel, FolderContents, FolderTokenizer, NamedTensors, Snapshot,
+    Architecture, BertConfig, BertModel, FolderContents, FolderTokenizer, NamedTensors, Snapshot, WEIGHTS,
     named_tensors_to_bytes, read_pretrained_tensors,
 };
+use bert_storage::Disk;
 use bert_training::Error;
 
-use crate::export::class;
-use crate::export::import::write_folder;
+use crate::export::{begin, class, write_files};
 
 /// The initial embedding of a new piece.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -62,9 +62,10 @@ pub fn extend_model(
     }
     let words =
         FolderTokenizer { words: &extended.tokens, ..description.tokenizer_files(&tokenizer, &config) };
-    let files = words.files()?;
-    let weights = named_tensors_to_bytes(&tensors);
-    write_folder(target, files, weights, &config.to_json_string(class))?;
+    let mut files = words.files()?;
+    files.push((WEIGHTS, named_tensors_to_bytes(&tensors)));
+    files.push(("config.json", config.to_json_string(class).into_bytes()));
+    write_files(begin(&Disk, target)?, files)?;
     Ok(config.vocab_size)
 }
 

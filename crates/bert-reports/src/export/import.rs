@@ -9,11 +9,10 @@ use bert_model::{
     Architecture, BertConfig, BertForPreTraining, FolderContents, LoadPolicy, Snapshot, WEIGHTS,
     WeightsFiles, find_config, find_weights, load_named_tensors, missing_file,
 };
-use bert_storage::{Disk, StagedFolder, exists};
-use bert_training::incomplete_output::OutputGuard;
+use bert_storage::{Disk, exists};
 use serde::Serialize;
 
-use crate::export::{CONTENTS, HINT, NamedFile, WeightType, class, tokenizer_files, write_files};
+use crate::export::{WeightType, begin, class, tokenizer_files, write_files};
 
 /// Options of an import.
 #[derive(Clone, Debug, Default)]
@@ -96,19 +95,9 @@ pub fn import(source: &Path, target: &Path, how: &Import) -> Result<Imported, Er
         description.task = None;
     }
     let words = tokenizer.as_ref().map(|tokenizer| tokenizer.vocabulary.len());
-    let files = tokenizer_files(&description, tokenizer.as_ref(), &config)?;
-    write_folder(target, files, how.weight_type.bytes_of(&tensors), &config.to_json_string(class))?;
+    let mut files = tokenizer_files(&description, tokenizer.as_ref(), &config)?;
+    files.push((WEIGHTS, how.weight_type.bytes_of(&tensors)));
+    files.push(("config.json", config.to_json_string(class).into_bytes()));
+    write_files(begin(&Disk, target)?, files)?;
     Ok(Imported { form: weights.form.to_string(), class, fresh, ignored, words })
-}
-
-/// Writes the files of a Hugging Face folder, the configuration last.
-pub(super) fn write_folder(
-    target: &Path,
-    mut files: Vec<NamedFile>,
-    weights: Vec<u8>,
-    config: &str,
-) -> Result<(), Error> {
-    let unfinished = OutputGuard::begin(StagedFolder::new(&Disk, target), CONTENTS, HINT)?;
-    files.extend([(WEIGHTS, weights), ("config.json", config.as_bytes().to_vec())]);
-    write_files(unfinished, files)
 }

@@ -11,6 +11,7 @@ mod sentence_transformers;
 mod transplant;
 pub(crate) mod uses;
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use bert_inference::json_file::read_json;
@@ -125,42 +126,45 @@ pub fn export_on(files: &dyn FileSystem, folder: &Path, target: &Path, how: &Exp
     let sentences = SentenceFiles::new(folder, &description, how.sentence_transformers, how.pooling)?;
     let pooling = sentences.as_ref().map(|sentences| sentences.pooling);
     let description = ModelDescription { pooling, ..description };
+    let mut new_files: Vec<NamedFile> = card.into_iter().map(|card| (CARD, card.into_bytes())).collect();
     if how.encoder_only {
         let options = ModelOptions::default();
         let LoadedModel { model, files: read } = load_encoder(folder, options, &options.device.open()?)?;
         let has_pooler = read_pretrained_tensors(folder)?.keys().any(|name| name.contains(POOLER));
         let form = Form { weight_type: how.weight_type, has_pooler };
-        let unfinished = begin(files, target, card)?;
-        if let Some(sentences) = sentences {
-            sentences.write(&unfinished.folder, &config, &description)?;
-        }
         let vocabulary = description.tokenizer_files(&read.tokenizer, &config);
-        return save(unfinished, &model, &config, &vocabulary, form);
+        new_files.extend(model_files(&model, &config, vocabulary, form)?);
+    } else {
+        // Read all tensors first, so that a damaged one is found before anything is written.
+        let tensors = read_pretrained_tensors(folder)?;
+        let config = with_outputs(folder, config.clone(), &tensors)?;
+        // Shapes are enough to compare.
+        let shapes = tensors.iter().map(|(name, (shape, _))| (name.clone(), (shape.clone(), Vec::new())));
+        FolderContents::usable(&config, shapes.collect())?;
+        new_files.extend(made_files(folder, &description, &config, tokenizer.as_ref())?);
+        new_files.push((WEIGHTS, how.weight_type.bytes_of(&tensors)));
+        new_files = folder_files(folder, new_files)?;
     }
-    // Read all tensors first, so that a damaged one is found before anything is written.
-    let tensors = read_pretrained_tensors(folder)?;
-    let config = with_outputs(folder, config, &tensors)?;
-    // Shapes are enough to compare.
-    let shapes = tensors.iter().map(|(name, (shape, _))| (name.clone(), (shape.clone(), Vec::new())));
-    FolderContents::usable(&config, shapes.collect())?;
-    let has_card = card.is_some();
-    let made = made_files(folder, &description, &config, tokenizer.as_ref())?;
-    let unfinished = begin(files, target, card)?;
+    let unfinished = begin(files, target)?;
     if let Some(sentences) = sentences {
         sentences.write(&unfinished.folder, &config, &description)?;
     }
+    write_files(unfinished, new_files)
+}
+
+/// Returns the files of a model folder, some of them replaced by new ones.
+fn folder_files(folder: &Path, new: impl IntoIterator<Item = NamedFile>) -> Result<Vec<NamedFile>, Error> {
+    let mut new: BTreeMap<_, _> = new.into_iter().collect();
+    let mut files = Vec::new();
     for name in FILES {
         let from = folder.join(name);
-        if name == WEIGHTS {
-            unfinished.folder.write_bytes(name, &how.weight_type.bytes_of(&tensors))?;
-        } else if let Some((_, bytes)) = made.iter().find(|(made, _)| *made == name) {
-            unfinished.folder.write_bytes(name, bytes)?;
-        } else if exists(&from)? && !(name == CARD && has_card) {
-            let bytes = std::fs::read(&from).map_err(Error::io("read", &from))?;
-            unfinished.folder.write_bytes(name, &bytes)?;
+        if let Some(bytes) = new.remove(name) {
+            files.push((name, bytes));
+        } else if exists(&from)? {
+            files.push((name, std::fs::read(&from).map_err(Error::io("read", &from))?));
         }
     }
-    unfinished.finish()
+    Ok(files)
 }
 
 /// Checks that [`export_fresh`] can write into a folder: it is new, empty, or an unfinished export.
@@ -249,20 +253,13 @@ pub fn export_fresh(
     let form = Form { weight_type: WeightType::F32, has_pooler: true };
     let description = ModelDescription { trained_positions: Some(0), ..ModelDescription::default() };
     let vocabulary = description.tokenizer_files(text, config);
-    save(begin(&Disk, target, Some(card))?, &model, config, &vocabulary, form)
+    let files = model_files(&model, config, vocabulary, form)?;
+    write_files(begin(&Disk, target)?, [(CARD, card.into_bytes())].into_iter().chain(files))
 }
 
-/// Starts to fill a folder, beginning with its card.
-fn begin<'a>(
-    files: &'a dyn FileSystem,
-    target: &Path,
-    card: Option<String>,
-) -> Result<OutputGuard<'a>, Error> {
-    let unfinished = OutputGuard::begin(StagedFolder::new(files, target), CONTENTS, HINT)?;
-    if let Some(card) = card {
-        unfinished.folder.write_bytes(CARD, card.as_bytes())?;
-    }
-    Ok(unfinished)
+/// Starts to fill a folder.
+fn begin<'a>(files: &'a dyn FileSystem, target: &Path) -> Result<OutputGuard<'a>, Error> {
+    OutputGuard::begin(StagedFolder::new(files, target), CONTENTS, HINT)
 }
 
 /// The part of a pooler's name that all checkpoints share.
@@ -276,21 +273,20 @@ struct Form {
     has_pooler: bool,
 }
 
-fn save<M: Architecture>(
-    unfinished: OutputGuard<'_>,
+/// Returns the files of a model, the configuration last.
+fn model_files<M: Architecture>(
     model: &M,
     config: &BertConfig,
-    vocabulary: &FolderTokenizer<'_>,
+    vocabulary: FolderTokenizer<'_>,
     form: Form,
-) -> Result<(), Error> {
-    let mut files = files_except_weights::<M>(config, Some(vocabulary.clone()))?;
+) -> Result<Vec<NamedFile>, Error> {
+    let mut files = files_except_weights::<M>(config, Some(vocabulary))?;
     let snapshot = Snapshot::new(model);
     snapshot.check_finite()?;
     let mut tensors = snapshot.to_named_tensors();
     tensors.retain(|name, _| form.has_pooler || !name.contains(POOLER));
-    // The configuration stays last.
     files.insert(files.len() - 1, (WEIGHTS, form.weight_type.bytes_of(&tensors)));
-    write_files(unfinished, files)
+    Ok(files)
 }
 
 /// Writes the files of a folder in their order.

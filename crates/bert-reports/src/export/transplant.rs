@@ -10,10 +10,10 @@ use bert_model::{
     CurrentTensors, NamedTensors, WEIGHTS, current_names, named_tensors_to_bytes, not_tied,
     read_pretrained_tensors,
 };
-use bert_storage::{Disk, exists};
+use bert_storage::Disk;
 use bert_training::{Error, mismatch};
 
-use crate::export::{FILES, POOLER, begin};
+use crate::export::{POOLER, begin, folder_files, write_files};
 
 /// Writes a model folder with the encoder of `encoder` and everything else of `head`, both model folders.
 ///
@@ -30,16 +30,8 @@ pub fn transplant_encoder(encoder: &Path, head: &Path, target: &Path) -> Result<
         return Err(mismatch(differences));
     }
     tensors.extend(new.into_iter().filter(|(name, _)| is_of_encoder(name)));
-    let unfinished = begin(&Disk, target, None)?;
-    for name in FILES {
-        let from = head.join(name);
-        if name == WEIGHTS {
-            unfinished.folder.write_bytes(name, &named_tensors_to_bytes(&tensors))?;
-        } else if exists(&from)? {
-            unfinished.folder.write_bytes(name, &std::fs::read(&from).map_err(Error::io("read", &from))?)?;
-        }
-    }
-    unfinished.finish()
+    let files = folder_files(head, [(WEIGHTS, named_tensors_to_bytes(&tensors))])?;
+    write_files(begin(&Disk, target)?, files)
 }
 
 fn is_of_encoder(name: &str) -> bool {
