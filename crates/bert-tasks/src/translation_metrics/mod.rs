@@ -56,16 +56,6 @@ impl TranslationMetric {
             Self::Chrf => chrf::score(counts),
         }
     }
-
-    /// Returns the score of a corpus. `references[i]` has the references of sentence `i`.
-    pub fn corpus(self, hypotheses: &[&str], references: &[Vec<&str>]) -> f64 {
-        let counts: Vec<Vec<u64>> = hypotheses
-            .iter()
-            .zip(references)
-            .map(|(hypothesis, refs)| self.counts(hypothesis, refs))
-            .collect();
-        self.score(&total(counts.iter()))
-    }
 }
 
 /// Adds the counts of sentences.
