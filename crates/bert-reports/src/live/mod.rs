@@ -35,12 +35,6 @@ impl LiveRun {
         Self { folder: folder.to_path_buf(), kind: None }
     }
 
-    /// Returns the folder.
-    #[must_use]
-    pub fn folder(&self) -> &Path {
-        &self.folder
-    }
-
     /// Reads the changes since the last call.
     ///
     /// # Errors
