@@ -43,7 +43,7 @@ pub use projector_page::projector_page;
 
 // The other crates of the workspace use these items, which may change in any version.
 #[doc(hidden)]
-pub use compare::{glue_table::TASKS, shared_text_warnings};
+pub use compare::{glue_submission::answered_labels, glue_table::TASKS, shared_text_warnings};
 #[doc(hidden)]
 pub use export::uses::{FolderUse, FolderUses, folder_uses};
 #[doc(hidden)]

@@ -51,7 +51,7 @@ pub fn write_submission(
                 }
             };
             let mut bytes = Vec::new();
-            let labels = labels(task, classifier.answer(&examples)?);
+            let labels = answered_labels(task, classifier.answer(&examples)?)?;
             write_predictions(&mut bytes, task, &examples, &labels)
                 .map_err(Error::io("write", &folder.join(name)))?;
             submission.files.push(name);
@@ -103,12 +103,15 @@ fn test_sets(task: &Task, data: &Path) -> Result<Vec<TestSet>, Error> {
 }
 
 /// Converts answers with output names into the task's labels.
-fn labels(task: &Task, answers: Vec<Answer>) -> Vec<Label> {
+///
+/// # Errors
+/// Fails when an answer is not a class of the task.
+pub fn answered_labels(task: &Task, answers: Vec<Answer>) -> Result<Vec<Label>, Error> {
     let one = |answer| match answer {
-        Answer::Score { score } => Label::Score(score),
+        Answer::Score { score } => Ok(Label::Score(score)),
         Answer::Class { label, .. } => {
             let class = task.class_names().position(|name| name == label);
-            Label::Class(class.expect("a model that was tuned for this task"))
+            class.map(Label::Class).ok_or_else(|| Error::model(format!("{task} has no class {label:?}")))
         }
     };
     answers.into_iter().map(one).collect()

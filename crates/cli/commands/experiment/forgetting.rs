@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use bert_finetuning::{FinetuneConfig, FinetuneReport};
-use bert_inference::{Answer, Classifier, DeviceName, ModelOptions, StopFlag};
+use bert_inference::{Classifier, DeviceName, ModelOptions, StopFlag};
 use bert_model::read_pretrained_config;
 use bert_pages::{Curve, Line, chart, series_color};
-use bert_reports::transplant_encoder;
+use bert_reports::{answered_labels, transplant_encoder};
 use bert_task_files::find_split;
-use bert_tasks::{Label, Scores, Split, Statistics, Task, labels_of, score};
+use bert_tasks::{Scores, Split, Statistics, Task, labels_of, score};
 use bert_training::{ForgettingTest, MaskedLmScores};
 use maud::html;
 
@@ -288,16 +288,7 @@ fn dev_scores(model: &Path, config: &FinetuneConfig) -> anyhow::Result<Scores> {
     let dev = find_split(task, data, Split::Dev)?;
     let examples = read_labelled(config, &dev.path)?;
     let labels = labels_of(&examples).context("dev has labels")?;
-    let names: Vec<&str> = task.class_names().collect();
-    let answer = |answer: &Answer| match answer {
-        Answer::Score { score } => Ok(Label::Score(*score)),
-        Answer::Class { label, .. } => {
-            let class = names.iter().position(|name| name == label);
-            class.map(Label::Class).with_context(|| format!("{task} has no class {label:?}"))
-        }
-    };
-    let answers = classifier.answer(&examples)?;
-    let answers = answers.iter().map(answer).collect::<anyhow::Result<Vec<Label>>>()?;
+    let answers = answered_labels(task, classifier.answer(&examples)?)?;
     Ok(score(task, &answers, &labels))
 }
 
