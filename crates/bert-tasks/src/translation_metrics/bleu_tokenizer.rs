@@ -3,7 +3,9 @@
 //! BLEU (Papineni et al., 2002) as in sacreBLEU (Post, 2018): n-grams up to 4, exponential smoothing of precisions that
 //! are 0.
 
-use super::ngrams::{is_space, matches, ngrams, split_like_python};
+use bert_tokenization::is_python_space;
+
+use super::ngrams::{matches, ngrams, split_like_python};
 
 /// A tokenizer of sacreBLEU. BLEU counts n-grams of its tokens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -39,7 +41,7 @@ impl BleuTokenizer {
             Self::Zh => {
                 split_punctuation(&line.trim().chars().map(|c| spaced(c, is_chinese(c))).collect::<String>())
             }
-            Self::Char => line.chars().filter(|&c| !is_space(c)).map(String::from).collect(),
+            Self::Char => line.chars().filter(|&c| !is_python_space(c)).map(String::from).collect(),
         }
     }
 }

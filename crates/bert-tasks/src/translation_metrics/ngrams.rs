@@ -3,6 +3,8 @@
 use std::collections::HashMap;
 use std::hash::Hash;
 
+use bert_tokenization::is_python_space;
+
 /// The number of occurrences of each n-gram.
 pub(super) type Ngrams<'a, T> = HashMap<&'a [T], u64>;
 
@@ -20,10 +22,5 @@ pub(super) fn matches<T: Eq + Hash>(hypothesis: &Ngrams<'_, T>, reference: &Ngra
 
 /// Splits like Python's `str.split()`.
 pub(super) fn split_like_python(text: &str) -> impl Iterator<Item = &str> {
-    text.split(is_space).filter(|part| !part.is_empty())
-}
-
-/// Returns whether Python's `str.split()` splits at a character: at Unicode white space and at four control characters.
-pub(super) fn is_space(c: char) -> bool {
-    c.is_whitespace() || ('\x1c'..='\x1f').contains(&c)
+    text.split(is_python_space).filter(|part| !part.is_empty())
 }
