@@ -65,7 +65,10 @@ impl ParallelArgs {
         let (path, mut pairs) = match (&self.table, &self.source, &self.target) {
             (Some(table), ..) => (table, self.read_table(table)?),
             (None, Some(source), Some(target)) => (source, read_files(source, target)?),
-            _ => return Err(flag("source", "give `.source` and `.target`, or `.table` and `.columns`")),
+            _ => {
+                let reason = "give `.source` and `.target`, or `.table` and `.columns`";
+                return Err(Error::option("source", reason));
+            }
         };
         let all = pairs.len();
         pairs.retain(|pair| !pair.source.trim().is_empty() && !pair.target.trim().is_empty());
@@ -80,7 +83,7 @@ impl ParallelArgs {
 
     fn read_table(&self, table: &Path) -> Result<Vec<SentencePair>, Error> {
         let [source, target] = self.columns.as_slice() else {
-            return Err(flag("columns", "give two columns: SOURCE,TARGET"));
+            return Err(Error::option("columns", "give two columns: SOURCE,TARGET"));
         };
         let columns = vec![source.clone(), target.clone(), NO_LABEL.to_string()];
         let task = Task::table(TableDescription { columns, ..TableDescription::default() })?;
@@ -90,10 +93,6 @@ impl ParallelArgs {
         };
         Ok(read_file(&task, table, false)?.into_iter().map(pair).collect())
     }
-}
-
-fn flag(flag: &'static str, reason: &'static str) -> Error {
-    Error::option(flag, reason)
 }
 
 fn read_files(source: &Path, target: &Path) -> Result<Vec<SentencePair>, Error> {
