@@ -19,7 +19,7 @@ use burn::tensor::activation::{relu, silu};
 use burn::tensor::{Device, Tensor};
 
 use crate::config::adapter::BottleneckForm;
-use crate::layers::linear::{linear, product};
+use crate::layers::linear::{affine, linear};
 
 /// One bottleneck adapter at one position.
 #[derive(Module, Debug)]
@@ -48,14 +48,12 @@ impl Bottleneck {
     /// # Shapes
     /// - x and output: `[batch, seq, hidden]`
     pub fn forward(&self, compute: Compute, x: Tensor<3>) -> Tensor<3> {
-        let (narrow, bias) = product(compute, &self.down, x);
-        let narrow = narrow + bias.unsqueeze(); // [batch, seq, narrow]
+        let narrow = affine(compute, &self.down, x); // [batch, seq, narrow]
         let narrow = match self.form {
             BottleneckForm::Houlsby => silu(narrow),
             BottleneckForm::Pfeiffer | BottleneckForm::Parallel => relu(narrow),
         };
-        let (wide, bias) = product(compute, &self.up, narrow);
-        let wide = wide + bias.unsqueeze(); // [batch, seq, hidden]
+        let wide = affine(compute, &self.up, narrow); // [batch, seq, hidden]
         match self.form {
             BottleneckForm::Parallel => wide.mul_scalar(self.form.scaling()),
             BottleneckForm::Pfeiffer | BottleneckForm::Houlsby => wide,

@@ -11,18 +11,20 @@ use burn::tensor::{Device, Tensor};
 use crate::config::BertConfig;
 
 /// Returns a dense layer with bias, all zeros until [`crate::init`] or a checkpoint fills it.
-pub(crate) fn linear(d_input: usize, d_output: usize, device: &Device) -> Linear {
+pub fn linear(d_input: usize, d_output: usize, device: &Device) -> Linear {
     LinearConfig::new(d_input, d_output).with_initializer(Initializer::Zeros).init(device)
 }
 
 /// Returns a dense layer's matrix product, and its bias for the next operation.
-pub(crate) fn product<const D: usize>(
-    compute: Compute,
-    layer: &Linear,
-    x: Tensor<D>,
-) -> (Tensor<D>, Tensor<1>) {
+pub fn product<const D: usize>(compute: Compute, layer: &Linear, x: Tensor<D>) -> (Tensor<D>, Tensor<1>) {
     let Projection { weight, bias } = projection(layer);
     (dense::product(compute, x, weight), bias)
+}
+
+/// Returns `x W + b` of a dense layer.
+pub fn affine<const D: usize>(compute: Compute, layer: &Linear, x: Tensor<D>) -> Tensor<D> {
+    let (output, bias) = product(compute, layer, x);
+    output + bias.unsqueeze()
 }
 
 /// Returns weight and bias of a dense layer.
@@ -37,7 +39,7 @@ pub(crate) fn layer_norm(config: &BertConfig, device: &Device) -> LayerNorm {
 }
 
 /// Returns the parameters of a LayerNorm with this epsilon.
-pub(crate) fn parameters(layer_norm: &LayerNorm, epsilon: f64) -> LayerNormParameters {
+pub fn parameters(layer_norm: &LayerNorm, epsilon: f64) -> LayerNormParameters {
     let beta = layer_norm.beta.as_ref().expect("BERT's LayerNorms have a beta");
     LayerNormParameters { gamma: layer_norm.gamma.val(), beta: beta.val(), epsilon }
 }

@@ -10,4 +10,5 @@ pub mod attention;
 pub mod bottleneck_adapter;
 pub mod dropout;
 pub mod encoder;
-pub(crate) mod linear;
+#[doc(hidden)]
+pub mod linear;

@@ -1,9 +1,10 @@
 //! Multi-head attention to the same or to a different sequence (Vaswani et al., 2017, section 3.2).
 
 use bert_kernels::attention::AttentionSettings;
-use bert_kernels::{Compute, attention, dense};
+use bert_kernels::{Compute, attention};
+use bert_model::layers::linear::{affine, linear, product};
 use burn::module::Module;
-use burn::nn::{Initializer, Linear, LinearConfig};
+use burn::nn::Linear;
 use burn::tensor::{Device, Tensor};
 
 /// Projected keys and values of a sequence. A decoder keeps them between steps.
@@ -73,20 +74,20 @@ impl MultiHeadAttention {
     /// - output: `[batch, keys, hidden]` each
     pub fn project(&self, memory: Tensor<3>) -> KeysAndValues {
         KeysAndValues {
-            keys: dense_layer(self.compute, &self.key, memory.clone()),
-            values: dense_layer(self.compute, &self.value, memory),
+            keys: affine(self.compute, &self.key, memory.clone()),
+            values: affine(self.compute, &self.value, memory),
         }
     }
 
-    /// Returns the attention's output without the bias of the output projection, which the caller adds.
+    /// Returns the attention's output without the bias of the output projection, and this bias, which the caller adds.
     ///
     /// # Shapes
-    /// - x and output: `[batch, queries, hidden]`
+    /// - x and output: `[batch, queries, hidden]`; bias of the output: `[hidden]`
     /// - memory: `[batch, keys, hidden]` each
     /// - bias: `[batch or 1, 1, queries or 1, keys]`, 0 or a large negative number
-    pub fn forward(&self, x: Tensor<3>, memory: &KeysAndValues, bias: Tensor<4>) -> Tensor<3> {
+    pub fn forward(&self, x: Tensor<3>, memory: &KeysAndValues, bias: Tensor<4>) -> (Tensor<3>, Tensor<1>) {
         let scale = 1.0 / ((x.dims()[2] / self.heads) as f64).sqrt();
-        let query = dense_layer(self.compute, &self.query, x);
+        let query = affine(self.compute, &self.query, x);
         let qkv = [query, memory.keys.clone(), memory.values.clone()];
         let context = attention::attention(
             self.compute,
@@ -94,21 +95,6 @@ impl MultiHeadAttention {
             bias,
             AttentionSettings { heads: self.heads, scale, dropout: None },
         );
-        dense::product(self.compute, context, self.output.weight.val())
+        product(self.compute, &self.output, context)
     }
-}
-
-/// Returns a dense layer with bias, all zeros until it is initialized or loaded.
-pub(crate) fn linear(d_input: usize, d_output: usize, device: &Device) -> Linear {
-    LinearConfig::new(d_input, d_output).with_initializer(Initializer::Zeros).init(device)
-}
-
-/// Returns the bias of a dense layer.
-pub(crate) fn bias(layer: &Linear) -> Tensor<1> {
-    layer.bias.as_ref().expect("created with a bias").val()
-}
-
-/// Returns `x W + b`.
-pub(crate) fn dense_layer(compute: Compute, layer: &Linear, x: Tensor<3>) -> Tensor<3> {
-    dense::product(compute, x, layer.weight.val()) + bias(layer).unsqueeze()
 }

@@ -3,15 +3,16 @@
 //! A fused attention block is the mean of two attentions (Zhu et al., 2020, equations 4 to 6):
 //! `1/2 attention(x, memory) + 1/2 attention(x, BERT(source))`, or one of them alone ([`Branches`]).
 
-use bert_kernels::layer_norm::{LayerNormParameters, residual_layer_norm};
-use bert_kernels::{Compute, dense};
+use bert_kernels::Compute;
+use bert_kernels::layer_norm::residual_layer_norm;
+use bert_model::layers::linear::{affine, linear, parameters, product};
 use bert_model::{Mode, Site};
 use burn::module::Module;
 use burn::nn::{LayerNorm, LayerNormConfig, Linear};
 use burn::tensor::{Device, Tensor, activation::relu};
 
 use crate::config::TranslationConfig;
-use crate::layers::attention::{KeysAndValues, MultiHeadAttention, bias, dense_layer, linear};
+use crate::layers::attention::{KeysAndValues, MultiHeadAttention};
 use crate::layers::drop_net::Branches;
 
 /// A sequence that is attended to: its keys and values, and the bias that hides its padding.
@@ -56,12 +57,7 @@ impl ResidualNorm {
     /// Computes `LayerNorm(residual + dropout(x + bias))`.
     fn forward(&self, x: Tensor<3>, bias: Tensor<1>, residual: Tensor<3>, at: BlockMode) -> Tensor<3> {
         let [_, seq, hidden] = x.dims();
-        let beta = self.layer_norm.beta.as_ref().expect("a LayerNorm has a beta");
-        let norm = LayerNormParameters {
-            gamma: self.layer_norm.gamma.val(),
-            beta: beta.val(),
-            epsilon: self.epsilon,
-        };
+        let norm = parameters(&self.layer_norm, self.epsilon);
         let key = at.mode.site(Site::AttentionOutput(at.block));
         let dropout = key.dropout(self.dropout_prob, seq * hidden);
         residual_layer_norm(self.compute, [x, residual], bias, norm, dropout)
@@ -107,8 +103,7 @@ impl AttentionBlock {
         at: BlockMode,
     ) -> Tensor<3> {
         let attend = |attention: &MultiHeadAttention, to: &Attended| {
-            let output = attention.forward(x.clone(), &to.projected, to.bias.clone());
-            (output, bias(&attention.output))
+            attention.forward(x.clone(), &to.projected, to.bias.clone())
         };
         let (output, bias) = match (&self.bert_attention, bert, branches) {
             (Some(attention), Some(bert), Branches::Bert) => attend(attention, bert),
@@ -153,8 +148,8 @@ impl FeedForwardBlock {
     /// # Shapes
     /// - x and output: `[batch, seq, hidden]`
     pub fn forward(&self, x: Tensor<3>, at: BlockMode) -> Tensor<3> {
-        let wide = relu(dense_layer(self.compute, &self.intermediate, x.clone()));
-        let output = dense::product(self.compute, wide, self.output.weight.val());
-        self.end.forward(output, bias(&self.output), x, at)
+        let wide = relu(affine(self.compute, &self.intermediate, x.clone()));
+        let (output, bias) = product(self.compute, &self.output, wide);
+        self.end.forward(output, bias, x, at)
     }
 }

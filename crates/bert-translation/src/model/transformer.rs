@@ -3,13 +3,13 @@
 use bert_kernels::masked_lm_loss::masked_lm_nll;
 use bert_kernels::ordered_sum::sum;
 use bert_model::layers::attention::attention_bias;
+use bert_model::layers::linear::{affine, linear};
 use bert_model::{BertConfig, BertInput, BertModel, Mode, Site, dropout};
 use burn::module::{Module, Param};
 use burn::nn::{Embedding, EmbeddingConfig, Initializer, Linear};
 use burn::tensor::{Device, Int, Tensor};
 
 use crate::config::{Fusion, TranslationConfig};
-use crate::layers::attention::{dense_layer, linear};
 use crate::layers::decoder::{DecoderLayer, LayerCache};
 use crate::layers::encoder::{EncoderLayer, MaskedStates};
 use crate::layers::positions::{causal_bias, sinusoidal};
@@ -103,7 +103,7 @@ impl Transformer {
     fn encode(&self, source: &SourceBatch, bert: Option<&MaskedStates>, mode: Mode) -> MaskedStates {
         let (x, bias) = match (&self.source_embeddings, &self.bert_projection, bert) {
             (None, Some(projection), Some(bert)) => {
-                (dense_layer(self.config.compute, projection, bert.states.clone()), bert.bias.clone())
+                (affine(self.config.compute, projection, bert.states.clone()), bert.bias.clone())
             }
             (Some(table), ..) => {
                 (table.forward(source.input_ids.clone()), attention_bias(source.input_mask.clone()))
