@@ -6,7 +6,8 @@
 use bert_data::DataSet;
 use bert_model::WeightsFiles;
 use bert_storage::{digest_file, exists};
-use bert_training::Error;
+use bert_training::identity::merged;
+use bert_training::{Error, compared_fields};
 use serde_json::{Map, Value, json};
 
 use crate::config::FinetuneConfig;
@@ -63,76 +64,29 @@ pub(crate) fn identity<T: FinetuneTask>(task: &T) -> Result<Value, Error> {
 /// Returns the settings that determine a run, by their names in `report.json`, without the files and folders that are
 /// compared by digest.
 pub fn compared_settings(config: &FinetuneConfig) -> Map<String, Value> {
-    // Every field is listed, so that adding a flag requires a decision here whether it determines a run.
-    let FinetuneConfig {
-        task,
-        table,
-        freeze_encoder,
-        head,
-        trainable_layers,
-        layer_decay,
-        adapters: AdapterArgs { adapter, adapter_reduction, lora_rank, lora_alpha, merge_lora, fusion: _ },
-        random_init,
-        initialization,
-        max_train_examples,
-        holdout,
-        subset_seed,
-        num_train_epochs,
-        train_batch_size,
-        gradient_accumulation_steps,
-        learning_rate,
-        warmup_proportion,
-        optimizer,
-        max_seq_length,
-        squad,
-        select,
-        patience,
-        compute,
+    let own = compared_fields!(config => FinetuneConfig {
+        freeze_encoder, head, trainable_layers, layer_decay, random_init, initialization, max_train_examples,
+        holdout, subset_seed, num_train_epochs, train_batch_size, gradient_accumulation_steps, learning_rate,
+        warmup_proportion, max_seq_length, select, patience;
+        // These are compared below.
+        task, table, adapters, optimizer, squad, compute,
         // A run depends only on its own seed.
-        seeds: _,
+        seeds,
         // The contents are compared by digest.
-        data: _,
-        train_file: _,
-        dev_file: _,
-        test_file: _,
-        checkpoint: _,
-        initialization_data: _,
-        forgetting_data: _,
-        skip_unlabelled: _,
+        data, train_file, dev_file, test_file, checkpoint, initialization_data, forgetting_data, skip_unlabelled,
         // Part of the identity, but not a setting of a run.
-        keep_seeds: _,
+        keep_seeds,
         // The runs do not depend on these.
-        allow_overlap: _,
-        output: _,
-        predict: _,
-    } = config;
-    let own = json!({
-        "task": task.spec().name,
-        "freeze_encoder": freeze_encoder,
-        "head": head,
-        "trainable_layers": trainable_layers,
-        "layer_decay": layer_decay,
-        "adapter": adapter,
-        "adapter_reduction": adapter_reduction,
-        "lora_rank": lora_rank,
-        "lora_alpha": lora_alpha,
-        "merge_lora": merge_lora,
-        "random_init": random_init,
-        "initialization": initialization,
-        "max_train_examples": max_train_examples,
-        "holdout": holdout,
-        "subset_seed": subset_seed,
-        "num_train_epochs": num_train_epochs,
-        "train_batch_size": train_batch_size,
-        "gradient_accumulation_steps": gradient_accumulation_steps,
-        "learning_rate": learning_rate,
-        "warmup_proportion": warmup_proportion,
-        "max_seq_length": max_seq_length,
-        "select": select,
-        "patience": patience,
+        allow_overlap, output, predict,
     });
-    let groups = [own, json!(table), json!(optimizer), json!(squad), json!(compute)];
-    groups.into_iter().filter_map(|group| group.as_object().cloned()).flatten().collect()
+    let adapters = compared_fields!(&config.adapters => AdapterArgs {
+        adapter, adapter_reduction, lora_rank, lora_alpha, merge_lora;
+        // The contents are compared by digest.
+        fusion,
+    });
+    let FinetuneConfig { task, table, optimizer, squad, compute, .. } = config;
+    let task = json!({ "task": task.spec().name });
+    merged([own, adapters, task, json!(table), json!(optimizer), json!(squad), json!(compute)])
 }
 
 /// Returns the digest of the shards of `--initialization-data`.

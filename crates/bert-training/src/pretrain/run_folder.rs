@@ -15,13 +15,14 @@ use bert_inference::{ComputeArgs, DeviceName, KernelChoice};
 use bert_storage::{FileSystem, StagedFolder, exists};
 use serde_json::{Value, json};
 
+use crate::compared_fields;
 use crate::error::{Error, damaged_run, run_differs};
 use crate::optimizer::optimizer_args::OptimizerArgs;
 use crate::pretrain::config::PretrainConfig;
 use crate::pretrain::run_file::{RunFile, RunIdentity};
 use crate::pretrain::setup::inputs::EvaluatedSet;
 use crate::pretrain::setup::starting_point::StartingPoint;
-use crate::run_dir::identity::{RUN, differences, saved};
+use crate::run_dir::identity::{RUN, differences, merged, saved};
 use crate::run_dir::training_run::LockedRun;
 
 /// Description of the held-out data of the evaluations so far.
@@ -105,69 +106,33 @@ fn record_held_out(
 
 /// Returns the settings and data that determine a run's results.
 pub(crate) fn identity(config: &PretrainConfig, start: &StartingPoint, sets: &[(DataSet, f64)]) -> Value {
-    // Every field is listed, so that adding a flag requires a decision here whether it determines the results.
-    let PretrainConfig {
-        steps,
-        batch_size,
-        length_buckets,
-        seed,
-        warmup_ratio,
-        recompute,
-        // `optimizer()` returns the hyper-parameters other than the schedule.
-        optimizer:
-            OptimizerArgs {
-                schedule,
-                optimizer: _,
-                weight_decay: _,
-                adam_epsilon: _,
-                adam_bias_correction: _,
-                max_gradient_norm: _,
-            },
-        compute: ComputeArgs { device, kernels, precision: _ },
+    let own = compared_fields!(config => PretrainConfig {
+        steps, batch_size, length_buckets, seed;
+        // These are compared below: in full, in part, or if they are given.
+        optimizer, compute, warmup_ratio, recompute,
         // These enter with their values for this run, which the methods below return.
-        gradient_accumulation_steps: _,
-        micro_batch_size: _,
-        learning_rate: _,
-        warmup_steps: _,
-        adam_beta1: _,
-        adam_beta2: _,
-        initialization: _,
+        gradient_accumulation_steps, micro_batch_size, learning_rate, warmup_steps, adam_beta1, adam_beta2,
+        initialization,
         // Instead of these, the digests of the weights and of the data and the length that a budget allows are
         // compared.
-        data: _,
-        model: _,
-        init_checkpoint: _,
-        fresh_heads: _,
-        keep_moments: _,
-        budget: _,
+        data, model, init_checkpoint, fresh_heads, keep_moments, budget,
         // These decide where and when something is read or written, or when the run ends, but not the weights.
-        cache: _,
-        cache_size: _,
-        output: _,
-        max_skipped_steps: _,
-        eval_data: _,
-        eval_parts: _,
-        allow_overlap: _,
-        eval_every: _,
-        eval_instances: _,
-        save_every: _,
-        keep_checkpoints: _,
-        keep_best: _,
-        average_last: _,
-    } = config;
+        cache, cache_size, output, max_skipped_steps, eval_data, eval_parts, allow_overlap, eval_every,
+        eval_instances, save_every, keep_checkpoints, keep_best, average_last,
+    });
+    let schedule = compared_fields!(&config.optimizer => OptimizerArgs {
+        schedule;
+        // `optimizer()` returns the other hyper-parameters.
+        optimizer, weight_decay, adam_epsilon, adam_bias_correction, max_gradient_norm,
+    });
+    let kernels = compared_fields!(&config.compute => ComputeArgs { kernels; device, precision });
     let data = sets[0].0.manifest();
-    let mut identity = json!({
-        "steps": steps,
-        "batch_size": batch_size,
-        "length_buckets": length_buckets,
+    let values = json!({
         "gradient_accumulation_steps": config.micro_batches(),
         "learning_rate": config.peak_learning_rate(),
         "warmup_steps": config.warmup(),
-        "schedule": schedule,
         "optimizer": config.optimizer(),
-        "seed": seed,
-        "backend": device.backend(),
-        "kernels": kernels,
+        "backend": config.compute.device.backend(),
         "precision": config.precision(),
         "model": serde_json::from_str::<Value>(&start.config.to_json_string("BertForPreTraining")).expect("we wrote it"),
         "init_checkpoint": start.weights_digest,
@@ -175,10 +140,11 @@ pub(crate) fn identity(config: &PretrainConfig, start: &StartingPoint, sets: &[(
         "vocabulary": data.vocabulary.blake3,
         "data_rules": data_rules(&data.config),
     });
+    let mut identity = Value::from(merged([own, schedule, kernels, values]));
     if let Some(digest) = &start.moments_digest {
         identity["init_moments"] = json!(digest);
     }
-    if let Some(ratio) = warmup_ratio {
+    if let Some(ratio) = config.warmup_ratio {
         identity["warmup_ratio"] = json!(ratio);
     }
     if sets.len() > 1 {
@@ -194,8 +160,8 @@ pub(crate) fn identity(config: &PretrainConfig, start: &StartingPoint, sets: &[(
         identity["mixture"] = mixture.collect();
     }
     // The fused kernels on a CPU add in the same order with and without recomputation.
-    let exact = *device == DeviceName::Flex && *kernels != KernelChoice::Plain;
-    if *recompute && !exact {
+    let exact = config.compute.device == DeviceName::Flex && config.compute.kernels != KernelChoice::Plain;
+    if config.recompute && !exact {
         identity["recompute"] = json!(true);
     }
     if let Some(choice) = config.initialization() {
@@ -229,54 +195,15 @@ fn held_out(data: &Manifest, limit: Option<u64>) -> Value {
 /// Returns the options of a data folder that determine its instances and masks. Depending on the layout, the shards
 /// already reflect some of them; all are compared, so that the error names the changed option.
 fn data_rules(config: &ResolvedConfig) -> Value {
-    // Every field is listed, so that adding one requires a decision here whether it is a rule for the loader.
-    let ResolvedConfig {
-        layout,
-        masking,
-        random,
-        nsp,
-        segmenter,
-        max_seq_length,
-        short_seq_prob,
-        masked_lm_prob,
-        max_predictions_per_seq,
-        do_whole_word_mask,
-        max_ngram,
-        random_word_skip_special,
+    compared_fields!(config => ResolvedConfig {
+        layout, masking, random, nsp, segmenter, max_seq_length, short_seq_prob, masked_lm_prob,
+        max_predictions_per_seq, do_whole_word_mask, max_ngram, random_word_skip_special;
         // These options determine the content of the shards, whose digests are compared.
-        input: _,
-        vocab: _,
-        do_lower_case: _,
-        strip_accents: _,
-        tokenize_chinese_chars: _,
-        dupe_factor: _,
-        random_seed: _,
-        num_shards: _,
-        split_sentences: _,
-        line_breaks: _,
-        language: _,
-        text_column: _,
-        strict_utf8: _,
-        lossy_utf8: _,
-        strict_rows: _,
-        hold_out: _,
-        held_out: _,
+        input, vocab, do_lower_case, strip_accents, tokenize_chinese_chars, dupe_factor, random_seed, num_shards,
+        split_sentences, line_breaks, language, text_column, strict_utf8, lossy_utf8, strict_rows, hold_out,
+        held_out,
         // The rows do not depend on this.
-        columns: _,
-    } = config;
-    json!({
-        "layout": layout,
-        "masking": masking,
-        "random": random,
-        "nsp": nsp,
-        "segmenter": segmenter,
-        "max_seq_length": max_seq_length,
-        "short_seq_prob": short_seq_prob,
-        "masked_lm_prob": masked_lm_prob,
-        "max_predictions_per_seq": max_predictions_per_seq,
-        "do_whole_word_mask": do_whole_word_mask,
-        "max_ngram": max_ngram,
-        "random_word_skip_special": random_word_skip_special,
+        columns,
     })
 }
 

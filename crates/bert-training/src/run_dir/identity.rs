@@ -14,6 +14,22 @@ use crate::error::damaged_run;
 /// File with the settings of a run.
 pub const RUN: &str = "run.json";
 
+/// Returns the named fields of a struct as a JSON object. The fields that are not compared follow after `;`. Every field
+/// has to be in one of the two lists, so that adding one requires a decision whether it is compared.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! compared_fields {
+    ($config:expr => $type:ident { $($name:ident),+; $($other:ident),+ $(,)? }) => {{
+        let $type { $($name,)+ $($other: _,)+ } = $config;
+        serde_json::json!({ $((stringify!($name)): $name),+ })
+    }};
+}
+
+/// Returns one object with the fields of all objects of a list.
+pub fn merged<const N: usize>(objects: [Value; N]) -> Map<String, Value> {
+    objects.into_iter().filter_map(|object| object.as_object().cloned()).flatten().collect()
+}
+
 /// Reads a checksummed file of a run's folder.
 pub fn saved(folder: &Path, name: &str) -> Result<Value, Error> {
     let file = folder.join(name);
