@@ -8,9 +8,9 @@ use std::path::{Component, Path, PathBuf};
 
 use bert_kernels::Compute;
 use bert_model::{
-    Architecture, BertConfig, BertForSequenceClassification, BertModel, LoadPolicy, NamedTensors,
-    is_adapter_folder, is_fusion_folder, load_named_tensors, load_pretrained, read_adapter, read_fusion,
-    read_pretrained_config, read_pretrained_tensors,
+    AdapterFolder, Architecture, BertConfig, BertForSequenceClassification, BertModel, FusionFolder,
+    LoadPolicy, NamedTensors, is_adapter_folder, is_fusion_folder, load_named_tensors, load_pretrained,
+    read_adapter, read_fusion, read_pretrained_config, read_pretrained_tensors,
 };
 use bert_storage::Class;
 use bert_tasks::Example;
@@ -184,134 +184,105 @@ pub(crate) fn check_encoder(folder: &Path, encoder: Option<&Path>) -> Result<(),
     }
 }
 
-/// Loads the model of an adapter's folder. The encoder is `encoder`, or else the encoder that the folder names.
+/// The contents of an adapter's folder.
+enum Adapted {
+    Single(AdapterFolder),
+    Fused(FusionFolder),
+}
+
+/// Loads the model of an adapter's folder. The encoder is `encoder`, or else the encoder that the folder names. The
+/// classifier has the shape in the folder's `config.json`, or else the adapter's labels. Its weights come from the encoder
+/// unless the adapter has its own.
 ///
 /// # Errors
-/// Fails when the encoder is missing, when one of the two folders cannot be read, or when they do not fit each other.
+/// Fails when neither the adapter nor the encoder has a classifier, when the encoder has no pooler, when the encoder is
+/// missing or not recorded, when its weights differ from those that the adapter was trained on, when a file cannot be
+/// read, or when the two folders do not fit each other.
 pub(crate) fn load_adapted(
     folder: &Path,
     encoder: Option<&Path>,
     compute: impl FnOnce(&ModelDescription) -> Result<Compute, Error>,
     device: &Device,
 ) -> Result<LoadedModel<BertForSequenceClassification>, Error> {
-    if is_fusion_folder(folder) {
-        let fusion = read_fusion(folder)?;
-        let base = AdapterBase {
-            folder,
-            encoder,
-            recorded: fusion.base.as_deref(),
-            names: None,
-            has_classifier: fusion.has_classifier(),
-        };
-        let LoadedModel { model, files } = base.load(compute, device)?;
-        let model = fusion.apply(model, files.config.attention_probs_dropout_prob)?;
-        return Ok(LoadedModel { model, files });
-    }
-    let adapter = read_adapter(folder)?;
-    let base = AdapterBase {
-        folder,
-        encoder,
-        recorded: adapter.base.as_deref(),
-        names: adapter.class_names.clone(),
-        has_classifier: adapter.has_classifier(),
+    let adapted = if is_fusion_folder(folder) {
+        Adapted::Fused(read_fusion(folder)?)
+    } else {
+        Adapted::Single(read_adapter(folder)?)
     };
-    let LoadedModel { model, files } = base.load(compute, device)?;
-    Ok(LoadedModel { model: adapter.apply(model)?, files })
+    let recorded = match &adapted {
+        Adapted::Single(adapter) => &adapter.base,
+        Adapted::Fused(fusion) => &fusion.base,
+    };
+    let encoder = find_encoder(folder, encoder, recorded.as_deref())?;
+    let own = folder.join("config.json").is_file().then(|| read_pretrained_config(folder)).transpose()?;
+    let ModelFiles { config, tokenizer, .. } = ModelFiles::open(&encoder)?;
+    let config = match (own, &adapted) {
+        (Some(own), _) => BertConfig {
+            num_labels: own.num_labels,
+            id2label: own.id2label,
+            label2id: own.label2id,
+            problem_type: own.problem_type,
+            ..config
+        },
+        (None, Adapted::Single(AdapterFolder { class_names: Some(names), .. })) => config.with_labels(names),
+        (None, _) => config,
+    };
+    let description = ModelDescription::read(folder, &config, Some(&tokenizer))?;
+    let config = BertConfig { compute: compute(&description)?, ..config };
+    let (model, config, report) = load_pretrained(&encoder, |_| config, LoadPolicy::FreshHeads, 0, device)?;
+    let is_missing = |part: &str| report.missing.iter().any(|name| name.contains(part));
+    let has_classifier = match &adapted {
+        Adapted::Single(adapter) => adapter.has_classifier(),
+        Adapted::Fused(fusion) => fusion.has_classifier(),
+    };
+    if !has_classifier && is_missing("classifier.") {
+        let hint = "the adapter was saved without its classifier, and its encoder has none: save the adapter with \
+                    its head";
+        return Err(no_head("classifier", hint).at(folder));
+    }
+    if is_missing("pooler.") {
+        let hint = "the adapter was trained on an encoder that has one; give that encoder with `.encoder`";
+        return Err(Error::model(format!("the model has no pooler; {hint}")).absent().at(&encoder));
+    }
+    let model = match adapted {
+        Adapted::Single(adapter) => adapter.apply(model)?,
+        Adapted::Fused(fusion) => fusion.apply(model, config.attention_probs_dropout_prob)?,
+    };
+    Ok(LoadedModel { model, files: ModelFiles { config, tokenizer, description } })
 }
 
-/// The model that an adapter is applied to.
-struct AdapterBase<'a> {
-    /// The adapter's folder.
-    folder: &'a Path,
-    /// The encoder that the user names.
-    encoder: Option<&'a Path>,
-    /// The encoder that the folder names.
-    recorded: Option<&'a str>,
-    /// Class names of the adapter's head.
-    names: Option<Vec<String>>,
-    /// Whether the adapter has its own classifier.
-    has_classifier: bool,
-}
-
-impl AdapterBase<'_> {
-    /// Loads the encoder with a classifier that has the shape in the folder's `config.json`, or else the head's labels.
-    /// The classifier's weights come from the encoder unless the adapter has its own.
-    ///
-    /// # Errors
-    /// Fails when neither the adapter nor the encoder has a classifier, when the encoder has no pooler, when the
-    /// encoder is missing or not recorded, when its weights differ from those that the adapter was trained on, or when
-    /// a file cannot be read.
-    fn load(
-        self,
-        compute: impl FnOnce(&ModelDescription) -> Result<Compute, Error>,
-        device: &Device,
-    ) -> Result<LoadedModel<BertForSequenceClassification>, Error> {
-        let encoder = self.find_encoder()?;
-        let Self { folder, names, has_classifier, .. } = self;
-        let own = folder.join("config.json").is_file().then(|| read_pretrained_config(folder)).transpose()?;
-        let with_labels = |encoder: BertConfig| match (own, names) {
-            (Some(own), _) => BertConfig {
-                num_labels: own.num_labels,
-                id2label: own.id2label,
-                label2id: own.label2id,
-                problem_type: own.problem_type,
-                ..encoder
-            },
-            (None, Some(names)) => encoder.with_labels(&names),
-            (None, None) => encoder,
-        };
-        let ModelFiles { config, tokenizer, .. } = ModelFiles::open(&encoder)?;
-        let config = with_labels(config);
-        let description = ModelDescription::read(folder, &config, Some(&tokenizer))?;
-        let config = BertConfig { compute: compute(&description)?, ..config };
-        let (model, config, report) =
-            load_pretrained(&encoder, |_| config, LoadPolicy::FreshHeads, 0, device)?;
-        let is_missing = |part: &str| report.missing.iter().any(|name| name.contains(part));
-        if !has_classifier && is_missing("classifier.") {
-            let hint = "the adapter was saved without its classifier, and its encoder has none: save the adapter with \
-                        its head";
-            return Err(no_head("classifier", hint).at(folder));
+/// Returns the folder of the encoder that the user names, or else of the encoder that the adapter's folder names,
+/// `recorded`.
+fn find_encoder(folder: &Path, named: Option<&Path>, recorded: Option<&str>) -> Result<PathBuf, Error> {
+    let no_encoder = |base: String| {
+        Error::model(format!(
+            "an adapter whose encoder is {base}; give the checkpoint that it was trained on with `.encoder`"
+        ))
+        .at(folder)
+    };
+    let path = match (named, recorded) {
+        (Some(encoder), _) => encoder,
+        (None, Some(base))
+            if Path::new(base).is_dir()
+                || builtin_model::meant(Path::new(base)).is_some()
+                || hub_name(Path::new(base)).is_some() =>
+        {
+            Path::new(base)
         }
-        if is_missing("pooler.") {
-            let hint =
-                "the adapter was trained on an encoder that has one; give that encoder with `.encoder`";
-            return Err(Error::model(format!("the model has no pooler; {hint}")).absent().at(&encoder));
+        (None, Some(base)) => return Err(no_encoder(format!("{base}, which does not exist"))),
+        (None, None) => return Err(no_encoder("not named in the folder".to_string())),
+    };
+    let encoder = resolve_model_folder(path, &mut |_| {}).map_err(|error| match error {
+        error if named.is_none() && hub_name(path).is_some() && error.class() == Class::Model => {
+            no_encoder(format!("not there ({error})"))
         }
-        Ok(LoadedModel { model, files: ModelFiles { config, tokenizer, description } })
+        error => error,
+    })?;
+    // An encoder named by the user is not checked: the same weights may be stored in a different format.
+    if named.is_none() {
+        check_recorded_encoder(folder, &encoder)?;
     }
-
-    /// Returns the folder of the encoder that the user names, or else of the encoder that the adapter's folder names.
-    fn find_encoder(&self) -> Result<PathBuf, Error> {
-        let no_encoder = |base: String| {
-            Error::model(format!(
-                "an adapter whose encoder is {base}; give the checkpoint that it was trained on with `.encoder`"
-            ))
-            .at(self.folder)
-        };
-        let path = match (self.encoder, self.recorded) {
-            (Some(encoder), _) => encoder,
-            (None, Some(base))
-                if Path::new(base).is_dir()
-                    || builtin_model::meant(Path::new(base)).is_some()
-                    || hub_name(Path::new(base)).is_some() =>
-            {
-                Path::new(base)
-            }
-            (None, Some(base)) => return Err(no_encoder(format!("{base}, which does not exist"))),
-            (None, None) => return Err(no_encoder("not named in the folder".to_string())),
-        };
-        let encoder = resolve_model_folder(path, &mut |_| {}).map_err(|error| match error {
-            error if self.encoder.is_none() && hub_name(path).is_some() && error.class() == Class::Model => {
-                no_encoder(format!("not there ({error})"))
-            }
-            error => error,
-        })?;
-        // An encoder named by the user is not checked: the same weights may be stored in a different format.
-        if self.encoder.is_none() {
-            check_recorded_encoder(self.folder, &encoder)?;
-        }
-        Ok(encoder)
-    }
+    Ok(encoder)
 }
 
 /// A model whose files are in memory, for instance from `include_bytes!` or from an object store.
