@@ -6,13 +6,15 @@ use std::path::{Path, PathBuf};
 use bert_inference::Features;
 use bert_inference::encoder_record::{ENCODER, encoder_record};
 use bert_inference::host_tensors::read;
-use bert_model::{AdapterMetadata, BertConfig, BertForSequenceClassification, BertModel, save_fusion};
+use bert_model::{
+    AdapterFolder, AdapterMetadata, BertConfig, BertForSequenceClassification, BertModel, save_fusion,
+};
 use bert_training::Error;
 use burn::tensor::Device;
 use serde::{Deserialize, Serialize};
 
 use crate::files::folder::{MODEL, OutputFolder};
-use crate::model::adapters::{FUSION_REGULARIZATION, SavedAdapter, read_adapters};
+use crate::model::adapters::{FUSION_REGULARIZATION, read_adapters};
 use crate::setup::{BaseCheckpoint, Setup};
 
 /// The attention over fused adapters, for the report.
@@ -38,18 +40,32 @@ pub(crate) fn save_with_adapters(
     model_config: &BertConfig,
 ) -> Result<(), Error> {
     let Setup { config, checkpoint, .. } = setup;
-    let BaseCheckpoint { folder: encoder, name, tokenizer, .. } = checkpoint;
-    if !config.adapters.fusion.is_empty() {
-        return save_fused(output, &format!("{prefix}{MODEL}"), setup, model, model_config);
-    }
-    let Some(adapter) = config.adapter_config()? else {
+    let fused = read_adapters(&config.adapters.fusion)?;
+    let adapter = config.adapter_config()?;
+    if fused.is_empty() && adapter.is_none() {
         return output.save_model(prefix, model, model_config, setup);
-    };
+    }
     let folder = &format!("{prefix}{}", if config.adapters.merge_lora { "adapter" } else { MODEL });
-    let origin = AdapterMetadata { name: config.task.spec().name, base: &name.display().to_string() };
+    let names = names(&fused);
+    let BaseCheckpoint { folder: encoder, name: base, tokenizer, .. } = checkpoint;
+    let name = if fused.is_empty() { config.task.spec().name } else { &names.join(",") };
+    let origin = AdapterMetadata { name, base: &base.display().to_string() };
     let vocabulary = setup.description().tokenizer_files(tokenizer, model_config);
-    write_encoder_record(output, folder, encoder)?;
-    adapter.save(&mut output.sink(folder), model, model_config, origin, vocabulary)?;
+    let mut sink = output.sink(folder);
+    sink(ENCODER, &encoder_record(encoder)?).map_err(Error::io("write", Path::new(ENCODER)))?;
+    match adapter {
+        Some(adapter) => adapter.save(&mut sink, model, model_config, origin, vocabulary)?,
+        None => save_fusion(&mut sink, model, model_config, origin, vocabulary)?,
+    }
+    for (adapter, name) in fused.iter().zip(&names) {
+        let folder = output.folder().inside(folder).inside("adapters").inside(name);
+        folder.create()?;
+        for file in ["adapter.safetensors", "adapter_config.json"] {
+            let from = adapter.path.join(file);
+            let bytes = fs::read(&from).map_err(Error::io("read", &from))?;
+            folder.write_bytes(file, &bytes)?;
+        }
+    }
     if config.adapters.merge_lora {
         let mut merged = model.clone();
         merged.bert = merged.bert.with_lora_merged();
@@ -58,38 +74,9 @@ pub(crate) fn save_with_adapters(
     Ok(())
 }
 
-/// Writes the attention over the adapters of `--fusion`, the head and copies of the adapters into a folder.
-fn save_fused(
-    output: &OutputFolder,
-    folder: &str,
-    setup: Setup<'_>,
-    model: &BertForSequenceClassification,
-    model_config: &BertConfig,
-) -> Result<(), Error> {
-    let Setup { config, checkpoint, .. } = setup;
-    let BaseCheckpoint { folder: encoder, name, tokenizer, .. } = checkpoint;
-    write_encoder_record(output, folder, encoder)?;
-    let adapters = read_adapters(&config.adapters.fusion)?;
-    let names: Vec<String> = adapters.iter().map(SavedAdapter::name).collect();
-    let vocabulary = setup.description().tokenizer_files(tokenizer, model_config);
-    let origin = AdapterMetadata { name: &names.join(","), base: &name.display().to_string() };
-    save_fusion(&mut output.sink(folder), model, model_config, origin, vocabulary)?;
-    for (adapter, name) in adapters.iter().zip(&names) {
-        let folder = output.folder().inside(folder).inside("adapters").inside(name);
-        folder.create()?;
-        for file in ["adapter.safetensors", "adapter_config.json"] {
-            let from = adapter.folder.join(file);
-            let bytes = fs::read(&from).map_err(Error::io("read", &from))?;
-            folder.write_bytes(file, &bytes)?;
-        }
-    }
-    Ok(())
-}
-
-/// Records in an adapter's folder which encoder it was trained on.
-fn write_encoder_record(output: &OutputFolder, folder: &str, encoder: &Path) -> Result<(), Error> {
-    let written = output.sink(folder)(ENCODER, &encoder_record(encoder)?);
-    written.map_err(Error::io("write", Path::new(ENCODER)))
+/// Returns the names of adapters; empty where a folder records none.
+fn names(adapters: &[AdapterFolder]) -> Vec<String> {
+    adapters.iter().map(|adapter| adapter.name.clone().unwrap_or_default()).collect()
 }
 
 /// Measures the attention over the adapters on the examples; `model` must be without autodiff.
@@ -99,7 +86,7 @@ pub(crate) fn fusion_report(
     features: &Features,
     device: &Device,
 ) -> Result<FusionReport, Error> {
-    let adapters = read_adapters(folders)?.iter().map(SavedAdapter::name).collect::<Vec<_>>();
+    let adapters = names(&read_adapters(folders)?);
     let mut sums: Vec<Vec<f64>> = Vec::new();
     let mut tokens = 0.0;
     for examples in features.by_length(64) {

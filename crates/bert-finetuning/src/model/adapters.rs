@@ -64,31 +64,18 @@ impl fmt::Display for TrainedParameters {
 /// value as the `adapters` library.
 pub(crate) const FUSION_REGULARIZATION: f64 = 0.01;
 
-/// A trained adapter on disk.
-pub(crate) struct SavedAdapter {
-    pub(crate) folder: PathBuf,
-    pub(crate) adapter: AdapterFolder,
-}
-
-impl SavedAdapter {
-    /// Returns the adapter's name; empty if its folder records none.
-    pub(crate) fn name(&self) -> String {
-        self.adapter.name.clone().unwrap_or_default()
-    }
-}
-
 /// Reads the adapters of `--fusion`. For an output folder of a fine-tuning, reads the adapter of its best run.
-pub(crate) fn read_adapters(folders: &[PathBuf]) -> Result<Vec<SavedAdapter>, Error> {
-    let mut adapters: Vec<SavedAdapter> = Vec::new();
+pub(crate) fn read_adapters(folders: &[PathBuf]) -> Result<Vec<AdapterFolder>, Error> {
+    let mut adapters: Vec<AdapterFolder> = Vec::new();
     for folder in folders {
         let inside = folder.join("model");
         let folder = if exists(&inside.join("adapter_config.json"))? { inside } else { folder.clone() };
         let adapter = read_adapter(&folder)?;
         let name = adapter.name.as_deref().unwrap_or("lora");
         let reason = format!("{}: two adapters have the name {name}; rename one folder", folder.display());
-        let is_new = adapters.iter().all(|other| other.adapter.name != adapter.name);
+        let is_new = adapters.iter().all(|other| other.name != adapter.name);
         check(is_new, "fusion", &reason)?;
-        adapters.push(SavedAdapter { folder, adapter });
+        adapters.push(adapter);
     }
     Ok(adapters)
 }
@@ -126,10 +113,8 @@ impl AdapterSupport for BertForSequenceClassification {
         self.bert = match adapter {
             Some(adapter) => self.bert.with_adapter(adapter, seed)?,
             None => {
-                let folders: Vec<AdapterFolder> =
-                    read_adapters(fusion)?.into_iter().map(|saved| saved.adapter).collect();
                 let dropout_prob = checkpoint.model_config.attention_probs_dropout_prob;
-                self.bert.with_fusion(&folders, dropout_prob, seed)?
+                self.bert.with_fusion(&read_adapters(fusion)?, dropout_prob, seed)?
             }
         };
         Ok(self)

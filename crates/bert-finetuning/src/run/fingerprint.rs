@@ -37,7 +37,7 @@ pub(crate) fn identity<T: FinetuneTask>(task: &T) -> Result<Value, Error> {
         }
     }
     let adapters = read_adapters(&config.adapters.fusion)?.into_iter();
-    let adapters = adapters.map(|saved| digest_file(&saved.folder.join("adapter.safetensors")));
+    let adapters = adapters.map(|adapter| digest_file(&adapter.path.join("adapter.safetensors")));
     let digest = |part| task.has(part).then(|| T::digest(task.part(part)));
     let mut identity = json!({
         "config": compared_settings(config),

@@ -58,7 +58,8 @@ pub struct AdapterFolder {
     pub class_names: Option<Vec<String>>,
     /// The folder of the encoder, as recorded in the adapter's folder.
     pub base: Option<String>,
-    path: std::path::PathBuf,
+    /// The adapter's folder.
+    pub path: std::path::PathBuf,
     tensors: NamedTensors,
 }
 
