@@ -2,14 +2,14 @@
 //! epochs and cells (`--holdout`). Both draws depend only on `--subset-seed`. Examples of one source are held out together:
 //! the questions of a paragraph, the sentences of a document, and rows with equal texts.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use bert_random::{Domain, Random, Stream};
 use bert_training::{Error, check};
 use serde::{Deserialize, Serialize};
 
 use crate::config::FinetuneConfig;
-use crate::data::text_hashes::Texts;
+use crate::data::text_hashes::{Texts, groups};
 
 /// The split of the training file, for the report.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -62,7 +62,7 @@ pub(crate) fn divide<T: Texts>(
     let mut held_out = Vec::new();
     if let Some(share) = config.held_out_share() {
         let count = (share * train.len() as f64).round() as usize;
-        let groups = groups(&train);
+        let groups = groups(&train, |hashes| hashes.group);
         let reason = format!(
             "{share} of {} training examples leaves one part empty ({} sources are not divided); choose another fraction",
             train.len(),
@@ -94,7 +94,7 @@ pub(crate) fn divide_table<T: Texts>(
 ) -> Result<(Vec<T>, Vec<T>), Error> {
     let mut by_class: BTreeMap<usize, Vec<Vec<usize>>> = BTreeMap::new();
     let count = examples.len();
-    let groups = groups(&examples);
+    let groups = groups(&examples, |hashes| hashes.group);
     let reason = format!(
         "the table has {count} examples with {} different texts, which is too few to divide them into train and dev, because equal \
          texts stay together; name two files",
@@ -122,20 +122,6 @@ pub(crate) fn divide_table<T: Texts>(
     let (dev, train): (Vec<T>, Vec<T>) = examples.into_iter().partition(|_| is_dev.next() == Some(true));
     check(!dev.is_empty() && !train.is_empty(), "data", &reason)?;
     Ok((train, dev))
-}
-
-/// Returns the indices of the examples of each source, in the order of their first examples.
-fn groups<T: Texts>(examples: &[T]) -> Vec<Vec<usize>> {
-    let mut numbers = HashMap::new();
-    let mut groups: Vec<Vec<usize>> = Vec::new();
-    for (at, example) in examples.iter().enumerate() {
-        let number = *numbers.entry(example.text_hashes().group).or_insert(groups.len());
-        if number == groups.len() {
-            groups.push(Vec::new());
-        }
-        groups[number].push(at);
-    }
-    groups
 }
 
 /// Draws whole groups in random order until they have at least `count` examples, and returns their examples and the

@@ -231,21 +231,12 @@ const NOTABLE_REPEATS: f64 = 0.05;
 /// Maximum number of characters of a quoted text.
 const QUOTED: usize = 80;
 
-/// Examples with the same texts.
-struct Group {
-    /// Index of the first one.
-    first: usize,
-    count: usize,
-    /// Whether their labels differ.
-    differs: bool,
-}
-
 /// Returns a warning about examples of a set with equal texts and different labels.
 pub(crate) fn contradictions<T: Texts>(set: &str, examples: &[T]) -> Option<String> {
-    let groups = groups(examples);
-    let differing = groups.values().filter(|group| group.differs);
-    let first = differing.clone().map(|group| group.first).min()?;
-    let count: usize = differing.map(|group| group.count).sum();
+    let mut groups = groups(examples, |hashes| hashes.whole);
+    groups.retain(|group| group.iter().any(|&at| examples[at].answer() != examples[group[0]].answer()));
+    let first = groups.first()?[0];
+    let count: usize = groups.iter().map(Vec::len).sum();
     let quoted: String = examples[first].quoted().chars().take(QUOTED).collect();
     Some(format!(
         "{count} of {} examples of {set} have texts that are there with other labels too, so no model answers all of them; the \
@@ -257,7 +248,7 @@ pub(crate) fn contradictions<T: Texts>(set: &str, examples: &[T]) -> Option<Stri
 /// Returns a warning about a scored set in which many examples repeat the texts of other examples.
 pub(crate) fn repeats<T: Texts>(set: &str, examples: &[T]) -> Option<String> {
     let all = examples.len();
-    let count = all - groups(examples).len();
+    let count = all - groups(examples, |hashes| hashes.whole).len();
     (count as f64 > NOTABLE_REPEATS * all as f64).then(|| {
         format!(
             "{count} of {all} examples of {set} have the texts of an earlier one; intervals count them as independent"
@@ -265,14 +256,16 @@ pub(crate) fn repeats<T: Texts>(set: &str, examples: &[T]) -> Option<String> {
     })
 }
 
-/// Returns the groups of examples with the same texts, by the hash of the texts.
-fn groups<T: Texts>(examples: &[T]) -> HashMap<u64, Group> {
-    let mut groups: HashMap<u64, Group> = HashMap::new();
+/// Returns the indices of the examples with each key, in the order of their first examples.
+pub(crate) fn groups<T: Texts>(examples: &[T], key: impl Fn(&TextHashes) -> u64) -> Vec<Vec<usize>> {
+    let mut numbers = HashMap::new();
+    let mut groups: Vec<Vec<usize>> = Vec::new();
     for (at, example) in examples.iter().enumerate() {
-        let hash = example.text_hashes().whole;
-        let group = groups.entry(hash).or_insert(Group { first: at, count: 0, differs: false });
-        group.count += 1;
-        group.differs |= example.answer() != examples[group.first].answer();
+        let number = *numbers.entry(key(&example.text_hashes())).or_insert(groups.len());
+        if number == groups.len() {
+            groups.push(Vec::new());
+        }
+        groups[number].push(at);
     }
     groups
 }
