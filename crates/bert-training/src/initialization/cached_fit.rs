@@ -1,9 +1,8 @@
 //! Saves log-bilinear models in the user's cache, so that the same text is counted once.
 //!
 //! The key is a digest of everything that determines the bits: the data, the vocabulary, the shape, the seed, and the
-//! processor. The files are safetensors.
+//! processor. A file holds the sizes of the sides, then the table, the bias, and the matrices of each side.
 
-use std::collections::HashMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -11,13 +10,12 @@ use bert_data::DataSet;
 use bert_inference::environment::environment;
 use bert_model::{LogBilinear, LogBilinearShape, LogBilinearSide};
 use bert_storage::{CachedResult, ObjectCache, ResultCache, digest_bytes};
-use safetensors::tensor::{Dtype, SafeTensors, TensorView, serialize};
 use serde_json::json;
 
 use crate::error::Error;
 
-/// The version of the fit. Increase it when a change of the fit gives different bits.
-const FIT_VERSION: u32 = 1;
+/// The version of the fit. Increase it when a change of the fit gives different bits, or the file changes.
+const FIT_VERSION: u32 = 2;
 /// Maximum size of the cache.
 const MAX_BYTES: u64 = 2 << 30;
 /// A fit that takes less time is not saved.
@@ -27,6 +25,8 @@ const MIN_TIME: Duration = Duration::from_secs(1);
 pub(super) struct CachedFit {
     cache: ResultCache,
     key: String,
+    shape: LogBilinearShape,
+    words: usize,
 }
 
 impl CachedFit {
@@ -46,11 +46,13 @@ impl CachedFit {
             let parts = sets.iter().map(|(data, weight)| json!([data.manifest().shards_digest(), weight]));
             inputs["mixture"] = parts.collect();
         }
-        Self::in_folder(ObjectCache::user_folder("initial-weights"), &inputs.to_string())
+        let folder = ObjectCache::user_folder("initial-weights");
+        Self::in_folder(folder, &inputs.to_string(), shape.clone(), sets[0].0.vocabulary().len())
     }
 
-    fn in_folder(folder: PathBuf, inputs: &str) -> Self {
-        Self { cache: ResultCache::new(&folder, MAX_BYTES), key: digest_bytes(inputs.as_bytes()) }
+    fn in_folder(folder: PathBuf, inputs: &str, shape: LogBilinearShape, words: usize) -> Self {
+        let key = digest_bytes(inputs.as_bytes());
+        Self { cache: ResultCache::new(&folder, MAX_BYTES), key, shape, words }
     }
 
     /// Returns the saved model, with the ids of the special tokens of its vocabulary.
@@ -58,7 +60,7 @@ impl CachedFit {
     /// # Errors
     /// Fails when the file exists and cannot be read.
     pub(super) fn load(&self, special: SpecialIds) -> Result<CachedResult<LogBilinear>, Error> {
-        self.cache.load(&self.key, |bytes| parse(bytes, special))
+        self.cache.load(&self.key, |bytes| self.parse(bytes, special))
     }
 
     /// Saves a model whose fit took this time.
@@ -71,6 +73,29 @@ impl CachedFit {
         }
         Ok(())
     }
+
+    fn parse(
+        &self,
+        bytes: &[u8],
+        SpecialIds { special, mask_id, cls_id }: SpecialIds,
+    ) -> Option<LogBilinear> {
+        let LogBilinearShape { width, rank, offsets } = &self.shape;
+        let (sizes, values) = bytes.split_at_checked(8 * offsets.len())?;
+        if values.len() != 4 * (self.words * (width + 1) + 2 * offsets.len() * rank * width) {
+            return None;
+        }
+        let mut values = values.as_chunks::<4>().0.iter().map(|value| f32::from_le_bytes(*value));
+        let mut take = |count: usize| values.by_ref().take(count).collect::<Vec<f32>>();
+        let table = take(self.words * width);
+        let bias = take(self.words);
+        let side = |size: &[u8; 8]| LogBilinearSide {
+            inputs: take(rank * width),
+            outputs: take(rank * width),
+            size: f64::from_le_bytes(*size),
+        };
+        let sides = sizes.as_chunks::<8>().0.iter().map(side).collect();
+        Some(LogBilinear { table, bias, sides, special, mask_id, cls_id })
+    }
 }
 
 /// Ids of the special tokens.
@@ -81,48 +106,10 @@ pub(super) struct SpecialIds {
 }
 
 fn to_bytes(model: &LogBilinear) -> Vec<u8> {
-    let mut tensors = vec![("table".to_owned(), &model.table), ("bias".to_owned(), &model.bias)];
-    for (number, side) in model.sides.iter().enumerate() {
-        tensors.push((format!("{number}.inputs"), &side.inputs));
-        tensors.push((format!("{number}.outputs"), &side.outputs));
-    }
-    // The sizes are written as bits, because decimal digits may change the last bit.
-    let sizes =
-        model.sides.iter().enumerate().map(|(at, side)| (at.to_string(), side.size.to_bits().to_string()));
-    let bytes: Vec<(String, Vec<u8>)> = tensors
-        .into_iter()
-        .map(|(name, values)| (name, values.iter().flat_map(|value| value.to_le_bytes()).collect()))
-        .collect();
-    let views = bytes.iter().map(|(name, bytes)| {
-        (name, TensorView::new(Dtype::F32, vec![bytes.len() / 4], bytes).expect("whole numbers of f32"))
-    });
-    serialize(views, Some(sizes.collect())).expect("tensors of plain shapes")
-}
-
-fn parse(bytes: &[u8], SpecialIds { special, mask_id, cls_id }: SpecialIds) -> Option<LogBilinear> {
-    let (_, metadata) = SafeTensors::read_metadata(bytes).ok()?;
-    let sizes: &HashMap<String, String> = metadata.metadata().as_ref()?;
-    let tensors = SafeTensors::deserialize(bytes).ok()?;
-    let values = |name: &str| {
-        let tensor = tensors.tensor(name).ok()?;
-        let numbers = tensor.data().as_chunks::<4>().0.iter();
-        Some(numbers.map(|bytes| f32::from_le_bytes(*bytes)).collect::<Vec<f32>>())
-    };
-    let side = |number: usize| {
-        Some(LogBilinearSide {
-            inputs: values(&format!("{number}.inputs"))?,
-            outputs: values(&format!("{number}.outputs"))?,
-            size: f64::from_bits(sizes.get(&number.to_string())?.parse().ok()?),
-        })
-    };
-    Some(LogBilinear {
-        table: values("table")?,
-        bias: values("bias")?,
-        sides: (0..sizes.len()).map(side).collect::<Option<Vec<_>>>()?,
-        special,
-        mask_id,
-        cls_id,
-    })
+    let sizes = model.sides.iter().flat_map(|side| side.size.to_le_bytes());
+    let sides = model.sides.iter().flat_map(|side| [&side.inputs, &side.outputs]);
+    let values = [&model.table, &model.bias].into_iter().chain(sides).flatten();
+    sizes.chain(values.flat_map(|value| value.to_le_bytes())).collect()
 }
 
 #[cfg(test)]
@@ -132,8 +119,8 @@ mod tests {
     fn model() -> LogBilinear {
         let side = |size| LogBilinearSide { inputs: vec![0.1, -2.5], outputs: vec![1e-9, 3.0], size };
         LogBilinear {
-            table: vec![0.25, 1.0 / 3.0, -7.0],
-            bias: vec![-1.5],
+            table: vec![0.25, 1.0 / 3.0, -7.0, 1.5],
+            bias: vec![-1.5, 0.0],
             sides: vec![side(0.1 + 0.2), side(2.0)],
             special: vec![0, 4],
             mask_id: 4,
@@ -145,30 +132,35 @@ mod tests {
         SpecialIds { special: vec![0, 4], mask_id: 4, cls_id: 2 }
     }
 
+    fn fit(folder: &tempfile::TempDir, inputs: &str) -> CachedFit {
+        let shape = LogBilinearShape { width: 2, rank: 1, offsets: vec![-1, 1] };
+        CachedFit::in_folder(folder.path().to_owned(), inputs, shape, 2)
+    }
+
     #[test]
     fn saved_model_is_equal_to_the_bit() {
         let folder = tempfile::tempdir().unwrap();
-        let entry = CachedFit::in_folder(folder.path().to_owned(), "text a");
+        let entry = fit(&folder, "text a");
         entry.save(&model(), Duration::from_millis(10)).unwrap();
         assert!(matches!(entry.load(ids()).unwrap(), CachedResult::Absent), "too fast to save");
         entry.save(&model(), MIN_TIME).unwrap();
         let CachedResult::Valid(found) = entry.load(ids()).unwrap() else { panic!("not found") };
         assert_eq!(found, model());
-        let other = CachedFit::in_folder(folder.path().to_owned(), "text b");
+        let other = fit(&folder, "text b");
         assert!(matches!(other.load(ids()).unwrap(), CachedResult::Absent));
     }
 
     #[test]
     fn damaged_model_is_reported() {
         let folder = tempfile::tempdir().unwrap();
-        let entry = CachedFit::in_folder(folder.path().to_owned(), "text");
+        let entry = fit(&folder, "text");
         entry.save(&model(), MIN_TIME).unwrap();
         let path = entry.cache.path(&entry.key);
         let mut bytes = std::fs::read(&path).unwrap();
         *bytes.last_mut().unwrap() ^= 1;
         std::fs::write(&path, bytes).unwrap();
         assert!(matches!(entry.load(ids()).unwrap(), CachedResult::Damaged(found) if found == path));
-        entry.cache.store(&entry.key, b"not safetensors").unwrap();
+        entry.cache.store(&entry.key, b"not a fit").unwrap();
         assert!(matches!(entry.load(ids()).unwrap(), CachedResult::Damaged(_)));
     }
 }
