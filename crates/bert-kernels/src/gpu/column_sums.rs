@@ -53,19 +53,9 @@ pub(super) fn column_sums(x: CubeTensor, rows: usize, width: usize) -> CubeTenso
     loop {
         let sums = empty_with(&x, blocks.count * width, DType::F32);
         let vector = vector_size(width, &x);
-        let (count, dim) = blocks.launch_size(width / vector);
         let element = element(&x);
-        kernel::launch(
-            &sums.client,
-            count,
-            dim,
-            vector,
-            x.into_buffer_arg(),
-            sums.clone().into_buffer_arg(),
-            width / vector,
-            blocks.rows,
-            element,
-        );
+        launch!(kernel, &sums.client, blocks.launch_size(width / vector), vector;
+            x, sums.clone(); width / vector, blocks.rows, element);
         if blocks.count == 1 {
             return Cube::float_reshape(sums, Shape::new([width]));
         }

@@ -27,16 +27,7 @@ impl Masked {
         let x = into_contiguous(x);
         let y = empty_like(&x, len(&x));
         let vector = vector_size(len(&x), &x);
-        let (count, dim) = elementwise(len(&x) / vector);
-        kernel::launch(
-            &y.client,
-            count,
-            dim,
-            vector,
-            x.into_buffer_arg(),
-            y.clone().into_buffer_arg(),
-            mask(Some(self.0)),
-        );
+        launch!(kernel, &y.client, elementwise(len(&x) / vector), vector; x, y.clone(); mask(Some(self.0)));
         y
     }
 }

@@ -52,20 +52,8 @@ impl Fused<3, Cube> for EmbeddingSum {
         let [word, token_type, position] = tables.map(into_contiguous);
         let h = empty_like(&word, len(&self.ids) * hidden);
         let vector = vector_size(hidden, &h);
-        let (count, dim) = elementwise(len(&h) / vector);
-        kernel::launch(
-            &h.client,
-            count,
-            dim,
-            vector,
-            word.into_buffer_arg(),
-            token_type.into_buffer_arg(),
-            position.into_buffer_arg(),
-            self.ids.clone().into_buffer_arg(),
-            self.segments.clone().into_buffer_arg(),
-            h.clone().into_buffer_arg(),
-            self.seq,
-        );
+        launch!(kernel, &h.client, elementwise(len(&h) / vector), vector;
+            word, token_type, position, self.ids.clone(), self.segments.clone(), h.clone(); self.seq);
         let shape = Shape::new([len(&self.ids) / self.seq, self.seq, hidden]);
         (Cube::float_reshape(h, shape), (rows, hidden))
     }

@@ -93,38 +93,16 @@ pub(super) fn sums_by_index(
     let integers = |len: usize| empty_with(gradient, len, DType::U32);
     let order = integers(n);
     let ranks = integers(n.div_ceil(SEGMENT) * n);
-    let (count, dim) = one_cube_per_row(n.div_ceil(SEGMENT) * n.div_ceil(UNITS as usize));
-    rank_kernel::launch(&client, count, dim, ids.clone().into_buffer_arg(), ranks.clone().into_buffer_arg());
-    let (count, dim) = elementwise(n);
-    order_kernel::launch(&client, count, dim, ranks.into_buffer_arg(), order.clone().into_buffer_arg());
+    launch!(rank_kernel, &client, one_cube_per_row(n.div_ceil(SEGMENT) * n.div_ceil(UNITS as usize));
+        ids.clone(), ranks.clone());
+    launch!(order_kernel, &client, elementwise(n); ranks, order.clone());
     let blocks = n.div_ceil(BLOCK);
     let sums = empty_like(gradient, blocks * width);
     let vector = vector_size(width, gradient);
-    let (count, dim) = one_cube_per_row(blocks);
-    block_kernel::launch(
-        &client,
-        count,
-        dim,
-        vector,
-        gradient.clone().into_buffer_arg(),
-        ids.clone().into_buffer_arg(),
-        order.clone().into_buffer_arg(),
-        sums.clone().into_buffer_arg(),
-        width / vector,
-    );
-    let (count, dim) = one_cube_per_row(n);
-    table_kernel::launch(
-        &client,
-        count,
-        dim,
-        vector,
-        gradient.clone().into_buffer_arg(),
-        ids.into_buffer_arg(),
-        order.into_buffer_arg(),
-        sums.into_buffer_arg(),
-        table.clone().into_buffer_arg(),
-        width / vector,
-    );
+    launch!(block_kernel, &client, one_cube_per_row(blocks), vector;
+        gradient.clone(), ids.clone(), order.clone(), sums.clone(); width / vector);
+    launch!(table_kernel, &client, one_cube_per_row(n), vector;
+        gradient.clone(), ids, order, sums, table.clone(); width / vector);
     table
 }
 
@@ -133,18 +111,8 @@ fn sums_of_few(gradient: &CubeTensor, ids: CubeTensor, [rows, width]: [usize; 2]
     let blocks = len(&ids).div_ceil(BLOCK);
     let sums = empty_like(gradient, blocks * rows * width);
     let vector = vector_size(width, gradient);
-    let (count, dim) = elementwise(blocks * width / vector);
-    few_kernel::launch(
-        &sums.client,
-        count,
-        dim,
-        vector,
-        gradient.clone().into_buffer_arg(),
-        ids.into_buffer_arg(),
-        sums.clone().into_buffer_arg(),
-        width / vector,
-        rows,
-    );
+    launch!(few_kernel, &sums.client, elementwise(blocks * width / vector), vector;
+        gradient.clone(), ids, sums.clone(); width / vector, rows);
     Cube::float_reshape(column_sums(sums, blocks, rows * width), Shape::new([rows, width]))
 }
 

@@ -46,18 +46,8 @@ impl Fused<2, Cube> for BiasGelu {
 pub(super) fn forward(form: Gelu, x: &CubeTensor, bias: &CubeTensor) -> CubeTensor {
     let y = empty_like(x, len(x));
     let vector = vector_size(len(bias), x);
-    let (count, dim) = elementwise(len(x) / vector);
-    forward_kernel::launch(
-        &y.client,
-        count,
-        dim,
-        vector,
-        x.clone().into_buffer_arg(),
-        bias.clone().into_buffer_arg(),
-        y.clone().into_buffer_arg(),
-        form == Gelu::Tanh,
-        element(x),
-    );
+    launch!(forward_kernel, &y.client, elementwise(len(x) / vector), vector;
+        x.clone(), bias.clone(), y.clone(); form == Gelu::Tanh, element(x));
     y
 }
 
@@ -73,21 +63,9 @@ pub(super) fn backward(
     let blocks = Blocks::new(len(x) / width);
     let sums = empty_like(bias, blocks.count * width);
     let vector = vector_size(width, x);
-    let (count, dim) = blocks.launch_size(width / vector);
-    backward_kernel::launch(
-        &d_x.client,
-        count,
-        dim,
-        vector,
-        x.clone().into_buffer_arg(),
-        bias.clone().into_buffer_arg(),
-        gradient.into_buffer_arg(),
-        d_x.clone().into_buffer_arg(),
-        sums.clone().into_buffer_arg(),
-        blocks.rows,
-        form == Gelu::Tanh,
-        element(x),
-    );
+    launch!(backward_kernel, &d_x.client, blocks.launch_size(width / vector), vector;
+        x.clone(), bias.clone(), gradient, d_x.clone(), sums.clone();
+        blocks.rows, form == Gelu::Tanh, element(x));
     (d_x, column_sums(sums, blocks.count, width))
 }
 

@@ -133,32 +133,15 @@ impl Norm {
         let statistics = empty_like(&residual, 2 * rows);
         let vector = vector_size(width, &residual);
         let lanes = Lanes::new(&y.client, width / vector);
-        let (count, dim) = lanes.launch_size(rows, 1);
         let has_terms = terms.is_some();
         let h = if has_terms { empty_like(&residual, len(&residual)) } else { empty_like(&residual, vector) };
         // Without x, the kernel reads neither x nor the bias, and does not write h.
         let [x, bias] = terms.unwrap_or_else(|| [residual.clone(), gamma.clone()]);
         let kind = element(&x);
         let x_type = has_terms.then_some(x.dtype);
-        forward_kernel::launch(
-            &y.client,
-            count,
-            dim,
-            vector,
-            x.into_buffer_arg(),
-            bias.into_buffer_arg(),
-            residual.clone().into_buffer_arg(),
-            gamma.clone().into_buffer_arg(),
-            beta.into_buffer_arg(),
-            h.clone().into_buffer_arg(),
-            y.clone().into_buffer_arg(),
-            statistics.clone().into_buffer_arg(),
-            self.epsilon,
-            mask(self.dropout),
-            has_terms,
-            lanes,
-            kind,
-        );
+        launch!(forward_kernel, &y.client, lanes.launch_size(rows, 1), vector;
+            x, bias, residual.clone(), gamma.clone(), beta, h.clone(), y.clone(), statistics.clone();
+            self.epsilon, mask(self.dropout), has_terms, lanes, kind);
         (y, Saved { h: if has_terms { h } else { residual }, gamma, statistics, x: x_type })
     }
 
@@ -170,30 +153,15 @@ impl Norm {
         let rows = len(&h) / width;
         let vector = vector_size(width, &h);
         let lanes = Lanes::new(&h.client, width / vector);
-        let (count, dim) = lanes.launch_size(rows, TIMES);
         let blocks = rows.div_ceil(lanes.rows() as usize * TIMES);
         let d_h = empty_like(&h, len(&h));
         let d_x = empty_with(&h, if x.is_some() { len(&h) } else { vector }, x.unwrap_or(DType::F32));
         let parameters = if x.is_some() { 3 } else { 2 };
         let sums = empty_like(&h, blocks * parameters * width);
         let kind = element(&d_x);
-        backward_kernel::launch(
-            &h.client,
-            count,
-            dim,
-            vector,
-            h.clone().into_buffer_arg(),
-            gamma.into_buffer_arg(),
-            statistics.into_buffer_arg(),
-            into_contiguous(gradient).into_buffer_arg(),
-            d_h.clone().into_buffer_arg(),
-            d_x.clone().into_buffer_arg(),
-            sums.clone().into_buffer_arg(),
-            mask(self.dropout),
-            x.is_some(),
-            lanes,
-            kind,
-        );
+        launch!(backward_kernel, &h.client, lanes.launch_size(rows, TIMES), vector;
+            h.clone(), gamma, statistics, into_contiguous(gradient), d_h.clone(), d_x.clone(), sums.clone();
+            mask(self.dropout), x.is_some(), lanes, kind);
         (d_h, d_x, column_sums(sums, blocks, parameters * width))
     }
 }

@@ -76,18 +76,8 @@ impl Fused<3, Cube> for MaskedLm {
         let rows = transformed.meta.shape()[0];
         let nll = empty_with(&bias, rows, DType::F32);
         let log_sums = empty_with(&bias, rows, DType::F32);
-        let (count, dim) = one_cube_per_row(rows);
-        forward_kernel::launch(
-            &bias.client,
-            count,
-            dim,
-            products.clone().into_buffer_arg(),
-            bias.clone().into_buffer_arg(),
-            self.labels.clone().into_buffer_arg(),
-            nll.clone().into_buffer_arg(),
-            log_sums.clone().into_buffer_arg(),
-            padded,
-        );
+        launch!(forward_kernel, &bias.client, one_cube_per_row(rows);
+            products.clone(), bias.clone(), self.labels.clone(), nll.clone(), log_sums.clone(); padded);
         (nll, Saved { transformed, table, bias, products, log_sums })
     }
 
@@ -101,20 +91,9 @@ impl Fused<3, Cube> for MaskedLm {
         let classes = len(&bias);
         let padded = classes.next_multiple_of(PADDING);
         let flat = empty_with(&bias, rows * padded, factor_type(self.precision));
-        let (count, dim) = one_cube_per_row(rows);
-        backward_kernel::launch(
-            &flat.client,
-            count,
-            dim,
-            products.into_buffer_arg(),
-            bias.into_buffer_arg(),
-            self.labels.into_buffer_arg(),
-            log_sums.into_buffer_arg(),
-            into_contiguous(gradient).into_buffer_arg(),
-            flat.clone().into_buffer_arg(),
-            padded,
-            element(&flat),
-        );
+        launch!(backward_kernel, &flat.client, one_cube_per_row(rows);
+            products, bias, self.labels, log_sums, into_contiguous(gradient), flat.clone();
+            padded, element(&flat));
         let mut d_products = flat.clone();
         *d_products.meta = Metadata::new(Shape::new([rows, classes]), strides![padded, 1]);
         [

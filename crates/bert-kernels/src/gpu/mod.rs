@@ -31,6 +31,15 @@
 //! default device of wgpu, a software Vulkan (Mesa's lavapipe) included. Matrix units in f16 are there since Mesa 26:
 //! `cargo test -p bert-kernels --features wgpu,burn/vulkan matrix_units -- --ignored`.
 
+/// Launches a kernel. The arguments are, after its name: the client, the launch size, and the vector size if the kernel has
+/// one; then tensors, whose buffers it gets; then its other arguments.
+macro_rules! launch {
+    ($kernel:ident, $client:expr, $size:expr $(, $vector:expr)?; $($tensor:expr),+ $(; $($other:expr),+)?) => {{
+        let (count, dim) = $size;
+        $kernel::launch($client, count, dim, $($vector,)? $($tensor.into_buffer_arg(),)+ $($($other),+)?);
+    }};
+}
+
 pub(crate) mod adamw;
 mod attention;
 mod column_sums;

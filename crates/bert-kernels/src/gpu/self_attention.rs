@@ -195,19 +195,8 @@ impl Fused<8, Cube> for SelfAttention {
 fn join([query, key, value]: [CubeTensor; 3], width: usize, dtype: DType) -> CubeTensor {
     let joined = empty_with(&query, 3 * len(&query), dtype);
     let vector = vector_size(width, &query);
-    let (count, dim) = elementwise(len(&joined) / vector);
-    join_kernel::launch(
-        &joined.client,
-        count,
-        dim,
-        vector,
-        query.into_buffer_arg(),
-        key.into_buffer_arg(),
-        value.into_buffer_arg(),
-        joined.clone().into_buffer_arg(),
-        width / vector,
-        element(&joined),
-    );
+    launch!(join_kernel, &joined.client, elementwise(len(&joined) / vector), vector;
+        query, key, value, joined.clone(); width / vector, element(&joined));
     joined
 }
 
@@ -215,19 +204,9 @@ fn join([query, key, value]: [CubeTensor; 3], width: usize, dtype: DType) -> Cub
 fn divide(joined: CubeTensor, width: usize) -> [CubeTensor; 3] {
     let parts = [(); 3].map(|()| empty_like(&joined, len(&joined) / 3));
     let vector = vector_size(width, &joined);
-    let (count, dim) = elementwise(len(&joined) / vector);
     let [query, key, value] = parts.clone();
-    divide_kernel::launch(
-        &joined.client,
-        count,
-        dim,
-        vector,
-        into_contiguous(joined.clone()).into_buffer_arg(),
-        query.into_buffer_arg(),
-        key.into_buffer_arg(),
-        value.into_buffer_arg(),
-        width / vector,
-    );
+    launch!(divide_kernel, &joined.client, elementwise(len(&joined) / vector), vector;
+        into_contiguous(joined.clone()), query, key, value; width / vector);
     parts.map(|part| Cube::float_reshape(part, Shape::new([width, width])))
 }
 
@@ -235,22 +214,10 @@ fn divide(joined: CubeTensor, width: usize) -> [CubeTensor; 3] {
 fn split_heads(projected: CubeTensor, bias: CubeTensor, sizes: Sizes) -> [CubeTensor; 3] {
     let parts = [(); 3].map(|()| empty_like(&projected, len(&projected) / 3));
     let vector = vector_size(sizes.head_dim(), &projected);
-    let (count, dim) = elementwise(len(&projected) / vector);
     let [query, key, value] = parts.clone();
-    split_kernel::launch(
-        &bias.client,
-        count,
-        dim,
-        vector,
-        into_contiguous(projected).into_buffer_arg(),
-        bias.clone().into_buffer_arg(),
-        query.into_buffer_arg(),
-        key.into_buffer_arg(),
-        value.into_buffer_arg(),
-        sizes.seq,
-        sizes.heads,
-        element(&parts[0]),
-    );
+    launch!(split_kernel, &bias.client, elementwise(len(&projected) / vector), vector;
+        into_contiguous(projected), bias.clone(), query, key, value;
+        sizes.seq, sizes.heads, element(&parts[0]));
     parts
 }
 
@@ -262,23 +229,9 @@ fn join_heads(gradients: [CubeTensor; 3], sizes: Sizes) -> (CubeTensor, CubeTens
     let blocks = Blocks::new(sizes.rows());
     let sums = empty_with(&query, blocks.count * width, DType::F32);
     let vector = vector_size(sizes.head_dim(), &query);
-    let (count, dim) = blocks.launch_size(width / vector);
-    join_heads_kernel::launch(
-        &joined.client,
-        count,
-        dim,
-        vector,
-        query.into_buffer_arg(),
-        key.into_buffer_arg(),
-        value.into_buffer_arg(),
-        joined.clone().into_buffer_arg(),
-        sums.clone().into_buffer_arg(),
-        sizes.hidden / vector,
-        sizes.seq,
-        sizes.heads,
-        blocks.rows,
-        element(&joined),
-    );
+    launch!(join_heads_kernel, &joined.client, blocks.launch_size(width / vector), vector;
+        query, key, value, joined.clone(), sums.clone();
+        sizes.hidden / vector, sizes.seq, sizes.heads, blocks.rows, element(&joined));
     (joined, column_sums(sums, blocks.count, width))
 }
 
@@ -286,20 +239,9 @@ fn join_heads(gradients: [CubeTensor; 3], sizes: Sizes) -> (CubeTensor, CubeTens
 fn exchange_axes(x: CubeTensor, first: usize, second: usize, width: usize, dtype: DType) -> CubeTensor {
     let y = empty_with(&x, len(&x), dtype);
     let vector = vector_size(width, &x);
-    let (count, dim) = elementwise(len(&x) / vector);
     let types = [element(&x), element(&y)];
-    exchange_kernel::launch(
-        &y.client,
-        count,
-        dim,
-        vector,
-        x.into_buffer_arg(),
-        y.clone().into_buffer_arg(),
-        first,
-        second,
-        width / vector,
-        types,
-    );
+    launch!(exchange_kernel, &y.client, elementwise(len(&x) / vector), vector;
+        x, y.clone(); first, second, width / vector, types);
     y
 }
 

@@ -58,23 +58,9 @@ impl Fused<2, Cube> for Softmax {
         let y = empty_like(&scores, len(&scores));
         let vector = vector_size(self.seq, &scores);
         let lanes = Lanes::new(&y.client, self.seq / vector);
-        let (count, dim) = lanes.launch_size(len(&scores) / self.seq, 1);
-        forward_kernel::launch(
-            &y.client,
-            count,
-            dim,
-            vector,
-            scores.clone().into_buffer_arg(),
-            bias.into_buffer_arg(),
-            p.clone().into_buffer_arg(),
-            y.clone().into_buffer_arg(),
-            self.heads,
-            self.seq,
-            self.scale,
-            mask(self.dropout),
-            lanes,
-            element(&scores),
-        );
+        launch!(forward_kernel, &y.client, lanes.launch_size(len(&scores) / self.seq, 1), vector;
+            scores.clone(), bias, p.clone(), y.clone();
+            self.heads, self.seq, self.scale, mask(self.dropout), lanes, element(&scores));
         (y, p)
     }
 
@@ -83,21 +69,9 @@ impl Fused<2, Cube> for Softmax {
         let d_scores = empty_like(&p, len(&p));
         let vector = vector_size(self.seq, &p);
         let lanes = Lanes::new(&p.client, self.seq / vector);
-        let (count, dim) = lanes.launch_size(len(&p) / self.seq, 1);
-        backward_kernel::launch(
-            &d_scores.client,
-            count,
-            dim,
-            vector,
-            p.clone().into_buffer_arg(),
-            gradient.into_buffer_arg(),
-            d_scores.clone().into_buffer_arg(),
-            self.seq,
-            self.scale,
-            mask(self.dropout),
-            lanes,
-            element(&p),
-        );
+        launch!(backward_kernel, &d_scores.client, lanes.launch_size(len(&p) / self.seq, 1), vector;
+            p.clone(), gradient, d_scores.clone();
+            self.seq, self.scale, mask(self.dropout), lanes, element(&p));
         [Some(d_scores), None]
     }
 }

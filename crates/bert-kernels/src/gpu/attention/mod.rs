@@ -73,21 +73,10 @@ impl Attention {
         let log_sums = empty_with(&projected, self.batch * heads * seq, DType::F32);
         let saved = Saved { projected, biases, key_bias, context, log_sums };
         let Saved { projected, biases, key_bias, context, log_sums } = saved.clone();
-        forward_kernel::launch(
-            &context.client.clone(),
-            self.count(seq.div_ceil(plan.blocks.queries)),
-            plan.dim(),
-            plan.vector,
-            projected.into_buffer_arg(),
-            biases.into_buffer_arg(),
-            key_bias.into_buffer_arg(),
-            context.into_buffer_arg(),
-            log_sums.into_buffer_arg(),
-            scale,
-            mask(dropout),
-            plan,
-            element(&saved.context),
-        );
+        let size = self.launch_size(plan, seq.div_ceil(plan.blocks.queries));
+        launch!(forward_kernel, &context.client.clone(), size, plan.vector;
+            projected, biases, key_bias, context, log_sums;
+            scale, mask(dropout), plan, element(&saved.context));
         saved
     }
 
@@ -102,31 +91,16 @@ impl Attention {
         // With one block of keys the gradient of a query is complete at once.
         let parts = if seq > plan.blocks.keys { len(&context) } else { plan.vector };
         let parts = empty_with(&projected, parts, DType::F32);
-        backward_kernel::launch(
-            &joined.client,
-            self.count(1),
-            plan.dim(),
-            plan.vector,
-            projected.into_buffer_arg(),
-            biases.into_buffer_arg(),
-            key_bias.into_buffer_arg(),
-            context.into_buffer_arg(),
-            into_contiguous(cast(gradient, joined.dtype)).into_buffer_arg(),
-            log_sums.into_buffer_arg(),
-            joined.clone().into_buffer_arg(),
-            parts.into_buffer_arg(),
-            sums.clone().into_buffer_arg(),
-            scale,
-            mask(dropout),
-            plan,
-            element(&joined),
-        );
+        launch!(backward_kernel, &joined.client, self.launch_size(plan, 1), plan.vector;
+            projected, biases, key_bias, context, into_contiguous(cast(gradient, joined.dtype)), log_sums,
+            joined.clone(), parts, sums.clone();
+            scale, mask(dropout), plan, element(&joined));
         (joined, column_sums(sums, self.batch, width))
     }
 
     /// Returns the launch size of a number of cubes for each head.
-    fn count(&self, cubes: usize) -> CubeCount {
-        CubeCount::Static(cubes as u32, self.softmax.heads as u32, self.batch as u32)
+    fn launch_size(&self, plan: Plan, cubes: usize) -> (CubeCount, CubeDim) {
+        (CubeCount::Static(cubes as u32, self.softmax.heads as u32, self.batch as u32), plan.dim())
     }
 }
 
