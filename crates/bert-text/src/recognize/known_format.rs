@@ -23,127 +23,97 @@ const ARCHIVE: &str = "extract the texts of its records first, as JSON Lines (wi
 const LATEX: &str = "convert it to text (pandoc -t plain FILE)";
 const ABSTRACTS: &str = "write its abstracts as text, one document after the other, or export it as RIS";
 
-/// An offset in a file, the bytes there, the format, and the advice.
-type Signature = (usize, &'static [u8], &'static str, &'static str);
+/// An offset in a file, the bytes that can be there, the format, and the advice.
+type Signature = (usize, &'static [&'static [u8]], &'static str, &'static str);
+
+/// Beginnings of a line or complete lines, the format, and the advice.
+type TextSignature = (&'static [&'static str], &'static str, &'static str);
 
 /// Signatures of binary formats. The first match wins.
 const BINARY: &[Signature] = &[
-    (0, b"PK\x03\x04", "a ZIP archive (.zip, .docx, .xlsx, .epub, .npz, .pt)", UNPACK),
-    (0, b"PK\x05\x06", "an empty ZIP archive", NO_TEXT),
-    (257, b"ustar\0", "a tar archive", UNPACK),
-    (257, b"ustar  \0", "a tar archive", UNPACK),
-    (0, b"7z\xbc\xaf\x27\x1c", "a 7-Zip archive", UNPACK),
-    (0, b"Rar!\x1a\x07", "a RAR archive", UNPACK),
-    (0, b"MSCF\0\0\0\0", "a cabinet archive", UNPACK),
-    (0, b"\xed\xab\xee\xdb", "an RPM package", UNPACK),
-    (0, b"\x04\x22\x4d\x18", "lz4 data", COMPRESS),
-    (0, b"\x02\x21\x4c\x18", "lz4 data", COMPRESS),
-    (0, b"\x89LZO\0\r\n\x1a\n", "lzo data", COMPRESS),
-    (0, b"\xff\x06\0\0sNaPpY", "snappy data", COMPRESS),
-    (0, b"\x1f\x9d", "data of compress (.Z)", COMPRESS),
-    (0, b"\x1f\xa0", "data of compress (.Z)", COMPRESS),
-    (0, b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "a Microsoft Office document (.doc, .xls, .ppt)", EXTRACT),
-    (0, b"\xffWPC", "a WordPerfect document", EXTRACT),
-    (0, b"ITSF\x03\0\0\0", "a help file (.chm)", EXTRACT),
-    (0, b"AT&TFORM\0", "a DjVu document", EXTRACT),
-    (60, b"BOOKMOBI\0", "a Kindle book", EXTRACT),
-    (0, b"ARROW1\0\0", "an Arrow file (Feather)", TABLE),
+    (0, &[b"PK\x03\x04"], "a ZIP archive (.zip, .docx, .xlsx, .epub, .npz, .pt)", UNPACK),
+    (0, &[b"PK\x05\x06"], "an empty ZIP archive", NO_TEXT),
+    (257, &[b"ustar\0", b"ustar  \0"], "a tar archive", UNPACK),
+    (0, &[b"7z\xbc\xaf\x27\x1c"], "a 7-Zip archive", UNPACK),
+    (0, &[b"Rar!\x1a\x07"], "a RAR archive", UNPACK),
+    (0, &[b"MSCF\0\0\0\0"], "a cabinet archive", UNPACK),
+    (0, &[b"\xed\xab\xee\xdb"], "an RPM package", UNPACK),
+    (0, &[b"\x04\x22\x4d\x18", b"\x02\x21\x4c\x18"], "lz4 data", COMPRESS),
+    (0, &[b"\x89LZO\0\r\n\x1a\n"], "lzo data", COMPRESS),
+    (0, &[b"\xff\x06\0\0sNaPpY"], "snappy data", COMPRESS),
+    (0, &[b"\x1f\x9d", b"\x1f\xa0"], "data of compress (.Z)", COMPRESS),
+    (0, &[b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"], "a Microsoft Office document (.doc, .xls, .ppt)", EXTRACT),
+    (0, &[b"\xffWPC"], "a WordPerfect document", EXTRACT),
+    (0, &[b"ITSF\x03\0\0\0"], "a help file (.chm)", EXTRACT),
+    (0, &[b"AT&TFORM\0"], "a DjVu document", EXTRACT),
+    (60, &[b"BOOKMOBI\0"], "a Kindle book", EXTRACT),
+    (0, &[b"ARROW1\0\0"], "an Arrow file (Feather)", TABLE),
     // Written by `save_to_disk` of datasets.
-    (0, b"\xff\xff\xff\xff", "an Arrow stream", TABLE),
-    (0, b"Obj\x01", "an Avro file", TABLE),
-    (0, b"SEQ\x06", "a Hadoop sequence file", TABLE),
-    (0, b"SQLite format 3\0", "an SQLite database", TABLE),
-    (0, b"\x89HDF\r\n\x1a\n", "an HDF5 file", TABLE),
-    (0, b"\x93NUMPY", "a NumPy array", TABLE),
-    (0, b"X\n\0\0\0", "an R file", TABLE),
-    (0, b"MMIDIDX\0\0", "an index of Megatron", TABLE),
-    (0, b"\x80\x02", "a Python pickle", TABLE),
-    (0, b"\x80\x03", "a Python pickle", TABLE),
-    (0, b"\x80\x04\x95", "a Python pickle", TABLE),
-    (0, b"\x80\x05\x95", "a Python pickle", TABLE),
-    (0, b"\xff\xfe\0\0", "text in UTF-32", RECODE_32),
-    (0, b"\0\0\xfe\xff", "text in UTF-32", RECODE_32),
-    (0, b"\xff\xfe", "text in UTF-16", RECODE_16),
-    (0, b"\xfe\xff", "text in UTF-16", RECODE_16),
-    (0, b"\x89PNG\r\n\x1a\n", "a PNG image", NO_TEXT),
-    (0, b"\xff\xd8\xff", "a JPEG image", NO_TEXT),
-    (0, b"II*\0", "a TIFF image", NO_TEXT),
-    (0, b"MM\0*", "a TIFF image", NO_TEXT),
-    (0, b"OggS\0", "an Ogg file", NO_TEXT),
-    (0, b"ID3\x02", "an MP3 file", NO_TEXT),
-    (0, b"ID3\x03", "an MP3 file", NO_TEXT),
-    (0, b"ID3\x04", "an MP3 file", NO_TEXT),
-    (0, b"fLaC\0", "a FLAC file", NO_TEXT),
-    (0, b"\x1a\x45\xdf\xa3", "a Matroska or WebM file", NO_TEXT),
-    (0, b"\x7fELF", "a program", NO_TEXT),
-    (0, b"\0asm", "a program", NO_TEXT),
-    (0, b"MZ\x90\0", "a program", NO_TEXT),
-    (0, b"\xca\xfe\xba\xbe", "a program", NO_TEXT),
-    (0, b"\xcf\xfa\xed\xfe", "a program", NO_TEXT),
-    (0, b"GGUF\x02\0", "a model (GGUF)", NO_TEXT),
-    (0, b"GGUF\x03\0", "a model (GGUF)", NO_TEXT),
-    (0, b"\xba\x16\x4f\x2f", "a model of fastText", NO_TEXT),
+    (0, &[b"\xff\xff\xff\xff"], "an Arrow stream", TABLE),
+    (0, &[b"Obj\x01"], "an Avro file", TABLE),
+    (0, &[b"SEQ\x06"], "a Hadoop sequence file", TABLE),
+    (0, &[b"SQLite format 3\0"], "an SQLite database", TABLE),
+    (0, &[b"\x89HDF\r\n\x1a\n"], "an HDF5 file", TABLE),
+    (0, &[b"\x93NUMPY"], "a NumPy array", TABLE),
+    (0, &[b"X\n\0\0\0"], "an R file", TABLE),
+    (0, &[b"MMIDIDX\0\0"], "an index of Megatron", TABLE),
+    (0, &[b"\x80\x02", b"\x80\x03", b"\x80\x04\x95", b"\x80\x05\x95"], "a Python pickle", TABLE),
+    (0, &[b"\xff\xfe\0\0", b"\0\0\xfe\xff"], "text in UTF-32", RECODE_32),
+    (0, &[b"\xff\xfe", b"\xfe\xff"], "text in UTF-16", RECODE_16),
+    (0, &[b"\x89PNG\r\n\x1a\n"], "a PNG image", NO_TEXT),
+    (0, &[b"\xff\xd8\xff"], "a JPEG image", NO_TEXT),
+    (0, &[b"II*\0", b"MM\0*"], "a TIFF image", NO_TEXT),
+    (0, &[b"OggS\0"], "an Ogg file", NO_TEXT),
+    (0, &[b"ID3\x02", b"ID3\x03", b"ID3\x04"], "an MP3 file", NO_TEXT),
+    (0, &[b"fLaC\0"], "a FLAC file", NO_TEXT),
+    (0, &[b"\x1a\x45\xdf\xa3"], "a Matroska or WebM file", NO_TEXT),
+    (0, &[b"\x7fELF", b"\0asm", b"MZ\x90\0", b"\xca\xfe\xba\xbe", b"\xcf\xfa\xed\xfe"], "a program", NO_TEXT),
+    (0, &[b"GGUF\x02\0", b"GGUF\x03\0"], "a model (GGUF)", NO_TEXT),
+    (0, &[b"\xba\x16\x4f\x2f"], "a model of fastText", NO_TEXT),
 ];
 
 /// Printable signatures, which count only if bytes follow that do not occur in text.
 const PRINTABLE: &[Signature] = &[
-    (0, b"%PDF-", "a PDF document", EXTRACT),
-    (0, b"ORC", "an ORC file", TABLE),
-    (8, b"DUCK", "a DuckDB database", TABLE),
-    (4, b"ftyp", "an MPEG-4 file", NO_TEXT),
-    (0, b"RIFF", "a sound, image or film (RIFF)", NO_TEXT),
-    (0, b"GIF87a", "a GIF image", NO_TEXT),
-    (0, b"GIF89a", "a GIF image", NO_TEXT),
-    (0, b"FEA1", "a Feather file", TABLE),
-    (0, b"RDX2\n", "an R file", TABLE),
-    (0, b"RDX3\n", "an R file", TABLE),
-    (0, b"MATLAB 5.0 MAT-file", "a MATLAB file", TABLE),
+    (0, &[b"%PDF-"], "a PDF document", EXTRACT),
+    (0, &[b"ORC"], "an ORC file", TABLE),
+    (8, &[b"DUCK"], "a DuckDB database", TABLE),
+    (4, &[b"ftyp"], "an MPEG-4 file", NO_TEXT),
+    (0, &[b"RIFF"], "a sound, image or film (RIFF)", NO_TEXT),
+    (0, &[b"GIF87a", b"GIF89a"], "a GIF image", NO_TEXT),
+    (0, &[b"FEA1"], "a Feather file", TABLE),
+    (0, &[b"RDX2\n", b"RDX3\n"], "an R file", TABLE),
+    (0, &[b"MATLAB 5.0 MAT-file"], "a MATLAB file", TABLE),
 ];
 
 /// Beginnings of the first line that is not blank, in lower case, that do not occur in prose.
-const BEGINNINGS: &[(&str, &str, &str)] = &[
-    ("version https://git-lfs.github.com/spec/", "a pointer of Git LFS", FETCH),
-    ("version https://hawser.github.com/spec/", "a pointer of Git LFS", FETCH),
-    ("version http://git-media.io/v/", "a pointer of Git LFS", FETCH),
-    ("/annex/objects/", "a pointer of git-annex", FETCH_ANNEX),
-    ("%!ps-adobe-", "a PostScript document", EXTRACT),
-    ("{\\rtf1", "an RTF document", EXTRACT),
-    ("filedesc://", "an ARC file of a web archive", ARCHIVE),
-    ("#version: 0.2", "the merges of a tokenizer", TOKENS),
-    ("\\documentclass", "a LaTeX document", LATEX),
-    ("\\begin{", "a LaTeX document", LATEX),
-    ("\\chapter{", "a LaTeX document", LATEX),
-    ("\\section{", "a LaTeX document", LATEX),
-    ("\\usepackage", "a LaTeX document", LATEX),
-    ("\\id", "a Bible in USFM", "convert it to one verse on each line, its number and a tab before it"),
+const BEGINNINGS: &[TextSignature] = &[
+    (&["version https://git-lfs.github.com/spec/"], "a pointer of Git LFS", FETCH),
+    (&["version https://hawser.github.com/spec/"], "a pointer of Git LFS", FETCH),
+    (&["version http://git-media.io/v/"], "a pointer of Git LFS", FETCH),
+    (&["/annex/objects/"], "a pointer of git-annex", FETCH_ANNEX),
+    (&["%!ps-adobe-"], "a PostScript document", EXTRACT),
+    (&["{\\rtf1"], "an RTF document", EXTRACT),
+    (&["filedesc://"], "an ARC file of a web archive", ARCHIVE),
+    (&["#version: 0.2"], "the merges of a tokenizer", TOKENS),
+    (&["\\documentclass", "\\begin{", "\\chapter{", "\\section{", "\\usepackage"], "a LaTeX document", LATEX),
+    (&["\\id"], "a Bible in USFM", "convert it to one verse on each line, its number and a tab before it"),
     (
-        "file type = \"ootextfile\"",
+        &["file type = \"ootextfile\""],
         "a TextGrid of Praat",
         "write the text of its tiers, one sentence on each line",
     ),
-    ("-- mysql dump", "a dump of an SQL database", TABLE),
-    ("-- mariadb dump", "a dump of an SQL database", TABLE),
-    ("-- postgresql database dump", "a dump of an SQL database", TABLE),
-    ("pragma foreign_keys=", "a dump of an SQL database", TABLE),
+    (&["-- mysql dump", "-- mariadb dump"], "a dump of an SQL database", TABLE),
+    (&["-- postgresql database dump", "pragma foreign_keys="], "a dump of an SQL database", TABLE),
 ];
 
 /// Complete first lines that are not blank, in lower case.
-const FIRST_LINES: &[(&str, &str, &str)] = &[
-    ("warc/0.17", "a WARC or WET file of a web archive", ARCHIVE),
-    ("warc/0.18", "a WARC or WET file of a web archive", ARCHIVE),
-    ("warc/1.0", "a WARC or WET file of a web archive", ARCHIVE),
-    ("warc/1.1", "a WARC or WET file of a web archive", ARCHIVE),
-    ("%pdf-1.3", "a PDF document", EXTRACT),
-    ("%pdf-1.4", "a PDF document", EXTRACT),
-    ("%pdf-1.5", "a PDF document", EXTRACT),
-    ("%pdf-1.6", "a PDF document", EXTRACT),
-    ("%pdf-1.7", "a PDF document", EXTRACT),
-    ("%pdf-2.0", "a PDF document", EXTRACT),
-    ("[script info]", "subtitles (SubStation Alpha)", "convert them to SubRip (ffmpeg -i FILE FILE.srt)"),
-    ("@utf8", "a transcript of CHILDES (CHAT)", "write its utterances as text (flo +cr FILE)"),
-    ("@begin", "a transcript of CHILDES (CHAT)", "write its utterances as text (flo +cr FILE)"),
-    ("<doc>", "documents in <DOC> tags, as in TREC", EXTRACT),
-    ("!<arch>", "an archive of ar", UNPACK),
+const FIRST_LINES: &[TextSignature] = &[
+    (&["warc/0.17", "warc/0.18", "warc/1.0", "warc/1.1"], "a WARC or WET file of a web archive", ARCHIVE),
+    (&["%pdf-1.3", "%pdf-1.4", "%pdf-1.5", "%pdf-1.6", "%pdf-1.7", "%pdf-2.0"], "a PDF document", EXTRACT),
+    (&["[script info]"], "subtitles (SubStation Alpha)", "convert them to SubRip (ffmpeg -i FILE FILE.srt)"),
+    (&["@utf8", "@begin"], "a transcript of CHILDES (CHAT)", "write its utterances as text (flo +cr FILE)"),
+    (&["<doc>"], "documents in <DOC> tags, as in TREC", EXTRACT),
+    (&["!<arch>"], "an archive of ar", UNPACK),
 ];
 
 /// Rejects a file with the signature of a known non-text format. `head` contains the first
@@ -160,7 +130,9 @@ pub(crate) fn reject_known_format(path: &Path, head: &[u8], compression: Option<
 
 fn known(path: &Path, head: &[u8], compression: Option<&str>) -> Option<(&'static str, &'static str)> {
     let signature = |table: &[Signature]| {
-        let fits = |(at, bytes, ..): &&Signature| head.get(*at..).is_some_and(|rest| rest.starts_with(bytes));
+        let fits = |(at, patterns, ..): &&Signature| {
+            head.get(*at..).is_some_and(|rest| patterns.iter().any(|bytes| rest.starts_with(bytes)))
+        };
         table.iter().find(fits).map(|&(_, _, format, advice)| (format, advice))
     };
     if compression.is_some() && head.starts_with(b"PAR1") {
@@ -192,8 +164,10 @@ fn text_format(path: &Path, head: &str) -> Option<(&'static str, &'static str)> 
     // SQL dumps begin with a line that contains only the comment sign, and documents of TeX with comments.
     let line = if first == "--" { &second } else { &first };
     let after_comments = line_after_comments(head);
-    let begins = |line: &str| BEGINNINGS.iter().find(|(begins, ..)| line.starts_with(begins));
-    let whole = || FIRST_LINES.iter().find(|(whole, ..)| line == whole);
+    let begins = |line: &str| {
+        BEGINNINGS.iter().find(|(begins, ..)| begins.iter().any(|begin| line.starts_with(begin)))
+    };
+    let whole = || FIRST_LINES.iter().find(|(lines, ..)| lines.contains(&line.as_str()));
     if let Some(&(_, format, advice)) = begins(line).or_else(whole).or_else(|| begins(&after_comments)) {
         return Some((format, advice));
     }
@@ -312,7 +286,10 @@ mod tests {
     #[test]
     fn every_known_format_is_named() {
         for (table, behind) in [(BINARY, &b"and so on"[..]), (PRINTABLE, b"\0\x01\xff")] {
-            for (at, bytes, format, advice) in table {
+            let rows = table.iter().flat_map(|(at, patterns, format, advice)| {
+                patterns.iter().map(move |bytes| (at, bytes, format, advice))
+            });
+            for (at, bytes, format, advice) in rows {
                 let head = [&vec![b'a'; *at], *bytes, behind].concat();
                 let message = rejection(&head).unwrap_or_default();
                 let kind = |name: &str| name.split(' ').take(2).collect::<Vec<_>>().join(" ");
@@ -324,22 +301,26 @@ mod tests {
             }
         }
         for (begins, format, advice) in BEGINNINGS.iter().chain(FIRST_LINES) {
-            let message = rejection(format!("\u{feff}{begins}\r\nand more\n").as_bytes());
-            assert_eq!(message, Some(format!("it: this is {format}: {advice}")), "{begins}");
+            for begin in *begins {
+                let message = rejection(format!("\u{feff}{begin}\r\nand more\n").as_bytes());
+                assert_eq!(message, Some(format!("it: this is {format}: {advice}")), "{begin}");
+            }
         }
     }
 
     #[test]
     fn printable_signatures_alone_are_text() {
-        for (at, bytes, ..) in BINARY {
+        for bytes in BINARY.iter().flat_map(|(_, patterns, ..)| *patterns) {
             let printable = std::str::from_utf8(bytes).is_ok() && !bytes.iter().any(|&byte| is_control(byte));
-            assert!(!printable, "at {at}: {bytes:?} could be text");
+            assert!(!printable, "{bytes:?} could be text");
         }
-        for (at, bytes, ..) in PRINTABLE {
-            let text = [&vec![b'a'; *at], *bytes, b" is how such files begin.\n"].concat();
-            assert_eq!(rejection(&text), None, "{bytes:?}");
+        for (at, patterns, ..) in PRINTABLE {
+            for bytes in *patterns {
+                let text = [&vec![b'a'; *at], *bytes, b" is how such files begin.\n"].concat();
+                assert_eq!(rejection(&text), None, "{bytes:?}");
+            }
         }
-        for (line, ..) in FIRST_LINES {
+        for line in FIRST_LINES.iter().flat_map(|(lines, ..)| *lines) {
             assert_eq!(rejection(format!("{line} is how such files begin.\n").as_bytes()), None, "{line}");
         }
     }
