@@ -74,7 +74,7 @@ pub use program::{commit, set_commit};
 #[doc(hidden)]
 pub use result_cache::{CachedResult, ResultCache};
 #[doc(hidden)]
-pub use source::{digest_bytes, digest_file, open_stream_at, size};
+pub use source::{digest_bytes, digest_file, if_found, open_stream_at, size};
 #[doc(hidden)]
 pub use staged::LOCK;
 #[doc(hidden)]

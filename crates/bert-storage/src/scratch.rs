@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use twox_hash::XxHash3_64;
 
 use crate::error::{Error, Result};
+use crate::source::if_found;
 use crate::system::{Durable, FileSystem};
 
 /// Fills `buffer` from an offset of a file, independent of the file's own position.
@@ -75,11 +76,7 @@ impl Write for Digester {
 /// # Errors
 /// Fails when the file exists and cannot be read.
 pub fn digest_of(path: &Path) -> Result<Option<ScratchDigest>> {
-    let file = match File::open(path) {
-        Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(source) => return Err(Error::io("open", path)(source)),
-    };
+    let Some(file) = if_found(File::open(path)).map_err(Error::io("open", path))? else { return Ok(None) };
     let mut digester = Digester::default();
     io::copy(&mut BufReader::with_capacity(1 << 18, file), &mut digester).map_err(Error::io("read", path))?;
     Ok(Some(digester.digest()))

@@ -4,10 +4,9 @@
 //! `transformers`. A tokenizer other than BERT's is rejected with the key that differs. `bert-model` writes these
 //! files.
 
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use bert_storage::{Error, Result, is_url, read_limited};
+use bert_storage::{Error, Result, if_found, is_url, read_limited};
 use serde_json::{Map, Value, json};
 
 use crate::added_tokens::{added_by_config, added_by_older, added_tokens, check_search, declared_special};
@@ -178,11 +177,8 @@ fn json_of(path: &Path, bytes: &[u8]) -> Result<Option<Map<String, Value>>> {
 
 /// Returns the object of a JSON file, if the file exists.
 fn object(path: &Path) -> Result<Option<Map<String, Value>>> {
-    match read_limited(path, MAX_BYTES) {
-        Ok(bytes) => parsed(&bytes, path).map(Some),
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(Error::io("read", path)(error)),
-    }
+    let bytes = if_found(read_limited(path, MAX_BYTES)).map_err(Error::io("read", path))?;
+    bytes.map(|bytes| parsed(&bytes, path)).transpose()
 }
 
 /// Rejects a `tokenizer_class` whose tokenizer does not split text as BERT's does.

@@ -22,7 +22,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use bert_storage::checksummed_json::{MAX_BYTES, checksummed_json, verify_checksum};
-use bert_storage::{StagedFolder, digest_bytes, digest_file, is_url, objects, read_limited, size};
+use bert_storage::{StagedFolder, digest_bytes, digest_file, if_found, is_url, objects, read_limited, size};
 use bert_text::InputEntry;
 use bert_tokenization::{IdSpace, Vocabulary};
 use serde::{Deserialize, Serialize};
@@ -295,10 +295,7 @@ impl Manifest {
     /// Fails as [`Manifest::check_files`] does.
     pub(crate) fn check_size(&self, folder: &Path, index: usize) -> Result<()> {
         let path = self.shard_path(folder, index);
-        let found = match size(&path) {
-            Err(error) if error.kind() == ErrorKind::NotFound => None,
-            found => Some(found.map_err(Error::io("read", &path))?),
-        };
+        let found = if_found(size(&path)).map_err(Error::io("read", &path))?;
         self.compare_size(folder, index, found)
     }
 

@@ -22,6 +22,7 @@ use crate::atomic::{AtomicFile, FileDigest, is_temporary, json};
 use crate::checksummed_json::{MAX_BYTES, checksummed_json_within, verify_checksum};
 use crate::error::{Error, Result, is_absent};
 use crate::objects::url::is_url;
+use crate::source::if_found;
 use crate::system::{FileSystem, exists_on, folder_of};
 
 pub use lock::{LOCK, OutputLock};
@@ -85,11 +86,8 @@ impl<'a> StagedFolder<'a> {
     /// # Errors
     /// Fails when the folder cannot be read.
     pub fn names(&self) -> Result<Vec<String>> {
-        let names = match self.files.names(&self.path) {
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
-            names => names.map_err(Error::io("read folder", &self.path))?,
-        };
-        let mut names: Vec<_> = names.iter().map(|name| name.to_string_lossy().into_owned()).collect();
+        let names = if_found(self.files.names(&self.path)).map_err(Error::io("read folder", &self.path))?;
+        let mut names: Vec<_> = names.iter().flatten().map(|name| name.to_string_lossy().into()).collect();
         names.sort_unstable();
         Ok(names)
     }

@@ -4,12 +4,12 @@ mod walk;
 
 use std::collections::HashSet;
 use std::ffi::OsStr;
+use std::fs;
 use std::path::{Path, PathBuf};
-use std::{fs, io};
 
 use bert_hub::name_of_cached;
 use bert_storage::checksummed_json::MAX_BYTES;
-use bert_storage::{Class, is_url, objects, on_disk, shown, size, with_lower_scheme};
+use bert_storage::{Class, if_found, is_url, objects, on_disk, shown, size, with_lower_scheme};
 use glob::{MatchOptions, Pattern};
 
 use crate::each_file;
@@ -314,14 +314,12 @@ fn expand_url(url: &Path, walk: &mut Walk) -> Result<()> {
     let text = url.to_string_lossy();
     let is_web = text.starts_with("http://") || text.starts_with("https://");
     if !text.ends_with('/') {
-        match size(url) {
-            Ok(_) => {
-                walk.found.push(url.to_owned());
-                return Ok(());
-            }
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed()(error)),
-            Err(_) if is_web => return Err(no_input().at(url)),
-            Err(_) => {}
+        if if_found(size(url)).map_err(failed())?.is_some() {
+            walk.found.push(url.to_owned());
+            return Ok(());
+        }
+        if is_web {
+            return Err(no_input().at(url));
         }
     }
     let invalid = |source| Error::usage("this input pattern is not valid").because(source).at(url);
@@ -355,11 +353,7 @@ fn expand_url(url: &Path, walk: &mut Walk) -> Result<()> {
 
 /// Returns whether an empty object in a listing is a folder marker: its real name ends with a slash.
 fn is_marker(name: &Path) -> Result<bool> {
-    match size(name) {
-        Ok(_) => Ok(false),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(true),
-        Err(error) => Err(Error::io("read", name)(error)),
-    }
+    if_found(size(name)).map(|found| found.is_none()).map_err(Error::io("read", name))
 }
 
 /// Applies [`crate::files::walk::reject_table`] to the folders of an object store.

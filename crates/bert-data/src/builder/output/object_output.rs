@@ -8,7 +8,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use bert_storage::checksummed_json::{checksummed_json, read_checksummed};
-use bert_storage::{Error, ObjectCache, is_url, objects, size};
+use bert_storage::{Error, ObjectCache, if_found, is_url, objects, size};
 use serde::{Deserialize, Serialize};
 
 use crate::builder::output::card::CARD;
@@ -67,11 +67,7 @@ impl ObjectOutput {
 
     fn size_of(&self, name: &str) -> Result<Option<u64>> {
         let url = self.url_of(name);
-        match size(&url) {
-            Ok(bytes) => Ok(Some(bytes)),
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(Error::io("read", &url)(error)),
-        }
+        if_found(size(&url)).map_err(Error::io("read", &url))
     }
 
     /// Returns the manifest of a finished data set, unless it may be overwritten. Changes nothing.

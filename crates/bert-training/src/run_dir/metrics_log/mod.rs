@@ -13,11 +13,11 @@
 
 use std::collections::VecDeque;
 use std::fs::File;
-use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
+use std::io::{Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use bert_storage::{Durable, StagedFolder};
+use bert_storage::{Durable, StagedFolder, if_found};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize};
 
@@ -73,11 +73,7 @@ impl MetricsLog {
 /// Returns the records of a log, each with its line. Invalid lines are skipped: they are left by a killed process or a
 /// power failure, or are being written by a run. A missing log has no records.
 pub fn records<T: DeserializeOwned>(path: &Path) -> Result<Vec<(T, Vec<u8>)>, Error> {
-    let bytes = match std::fs::read(path) {
-        Ok(bytes) => bytes,
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(error) => return Err(Error::io("read", path)(error)),
-    };
+    let bytes = if_found(std::fs::read(path)).map_err(Error::io("read", path))?.unwrap_or_default();
     let record = |line: &[u8]| Some((serde_json::from_slice(line).ok()?, line.to_vec()));
     Ok(bytes.split(|&byte| byte == b'\n').filter_map(record).collect())
 }
@@ -186,11 +182,7 @@ impl LogTail {
     /// Fails when the log exists but cannot be read.
     pub fn read_into<T: DeserializeOwned>(&mut self, records: &mut Vec<T>) -> Result<bool, Error> {
         let failed = |error| Error::io("read", &self.path)(error);
-        let mut file = match File::open(&self.path) {
-            Ok(file) => file,
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
-            Err(error) => return Err(failed(error)),
-        };
+        let Some(mut file) = if_found(File::open(&self.path)).map_err(failed)? else { return Ok(false) };
         let metadata = file.metadata().map_err(failed)?;
         let is_replaced = metadata.len() < self.read || metadata.ino() != self.number;
         if is_replaced {
