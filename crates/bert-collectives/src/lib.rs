@@ -21,12 +21,10 @@
 //!
 //! | transport | ranks |
 //! |---|---|
-//! | [`Alone`] | one process |
-//! | [`TcpTransport`] | processes on any hosts |
+//! | [`TcpTransport`] | processes on any hosts, or one process without connections |
 //! | MPI (feature `mpi`) | processes that `mpirun` or `srun` has started |
 //! | NCCL (feature `nccl`, untested) | processes with one GPU each |
 
-mod alone;
 mod deadline;
 mod environment;
 mod error;
@@ -39,7 +37,6 @@ mod tcp;
 mod topology;
 mod transport;
 
-pub use alone::Alone;
 pub use deadline::{Deadline, Timer, Waiting};
 pub use environment::{Environment, Launcher, MAX_RANKS};
 pub use error::{Class, Error, Lost};

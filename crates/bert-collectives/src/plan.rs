@@ -2,7 +2,6 @@
 
 use std::fmt;
 
-use crate::alone::Alone;
 use crate::deadline::Deadline;
 use crate::environment::{Environment, Launcher};
 use crate::error::Error;
@@ -105,7 +104,7 @@ impl Plan {
         on_refused: &mut dyn FnMut(&str),
     ) -> Result<Box<dyn Transport>, Error> {
         match self {
-            Self::Alone => Ok(Box::new(Alone::default())),
+            Self::Alone => Ok(Box::new(TcpTransport::alone())),
             #[cfg(feature = "mpi")]
             Self::Mpi => Ok(Box::new(crate::mpi::MpiTransport::join(deadline)?)),
             #[cfg(not(feature = "mpi"))]

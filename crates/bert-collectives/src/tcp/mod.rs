@@ -34,6 +34,11 @@ pub struct TcpTransport {
 }
 
 impl TcpTransport {
+    /// Returns the transport of a group of one process, which has no connections.
+    pub fn alone() -> Self {
+        Self::new(0, vec!["localhost".into()], vec![None])
+    }
+
     /// Joins a group: returns when all ranks are connected to each other.
     ///
     /// `on_refused` is called with a text for each connection that rank 0 rejects.
@@ -47,20 +52,17 @@ impl TcpTransport {
         on_refused: &mut dyn FnMut(&str),
     ) -> Result<Self, Error> {
         let (hosts, streams) = rendezvous::connect(config, deadline, on_refused)?;
-        let mut transport = Self {
-            topology: Topology::new(config.rank, hosts),
-            traffic: Traffic::default(),
-            sequence: 0,
-            connections: streams
-                .into_iter()
-                .map(|stream| stream.map(Connection::new).transpose())
-                .collect::<Result<_, _>>()
-                .map_err(not_joined)?,
-            failure: None,
-        };
+        let connections = streams.into_iter().map(|stream| stream.map(Connection::new).transpose());
+        let connections = connections.collect::<Result<_, _>>().map_err(not_joined)?;
+        let mut transport = Self::new(config.rank, hosts, connections);
         transport.barrier(deadline)?;
         transport.traffic = Traffic::default();
         Ok(transport)
+    }
+
+    fn new(rank: usize, hosts: Vec<String>, connections: Vec<Option<Connection>>) -> Self {
+        let topology = Topology::new(rank, hosts);
+        Self { topology, traffic: Traffic::default(), sequence: 0, connections, failure: None }
     }
 
     /// Moves bytes until all frames of the operation are sent and received.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use bert_collectives::{Alone, Deadline, Lost, Transport};
+use bert_collectives::{Deadline, Lost, TcpTransport, Transport};
 use bert_testing::transports::{Fault, FaultyTransport, ThreadTransport};
 
 use crate::common::{self, all_gather, all_to_all, barrier, on_each, patient, threads};
@@ -33,7 +33,7 @@ fn traffic_counts_bytes_of_other_ranks() {
 
 #[test]
 fn a_single_process_copies_its_own_part() {
-    let mut alone = Alone::default();
+    let mut alone = TcpTransport::alone();
     common::check_all_to_all(&mut alone);
     common::check_all_gather(&mut alone);
     common::check_broadcast(&mut alone);

@@ -27,7 +27,7 @@ mod step;
 
 use std::time::Duration;
 
-use bert_collectives::{Alone, Deadline, Lost, Member, Transport, Waiting, host_name};
+use bert_collectives::{Deadline, Lost, Member, TcpTransport, Transport, Waiting, host_name};
 use bert_inference::DeviceName;
 use bert_storage::Class;
 use serde::Serialize;
@@ -67,7 +67,7 @@ pub struct Group {
 impl Group {
     /// Returns the group of a single process.
     pub fn alone() -> Self {
-        Self::new(Box::new(Alone::default()), Duration::MAX / 4, |_| {})
+        Self::new(Box::new(TcpTransport::alone()), Duration::MAX / 4, |_| {})
     }
 
     /// Creates a rank of a group. An operation fails if a rank neither sends nor takes a byte for `timeout`, or for
