@@ -11,7 +11,7 @@ use bert_storage::catch_panic;
 
 use crate::blocks::{NextRow, RowFile, RowSource};
 use crate::bytes::decompress::Source;
-use crate::bytes::utf16::{Order, Utf16};
+use crate::bytes::utf16::{self, Utf16};
 use crate::error::{Error, Result};
 use crate::wikitext::Wiki;
 use crate::{DumpPages, Format, MAX_LINE_BYTES};
@@ -68,9 +68,8 @@ pub(super) struct Dump {
 
 impl Dump {
     pub(super) fn new(source: &mut Source) -> Self {
-        let order = Order::detect(&source.head);
-        let text: Box<dyn Read + Send> = match order {
-            Some(order) => Box::new(Utf16::new(source.take_text(), order)),
+        let text: Box<dyn Read + Send> = match utf16::detect(&source.head) {
+            Some(encoding) => Box::new(Utf16::new(source.take_text(), encoding)),
             None => Box::new(source.take_text()),
         };
         let mut xml = Reader::from_reader(BufReader::with_capacity(AHEAD, text.take(LIMIT)));

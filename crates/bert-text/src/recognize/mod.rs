@@ -9,7 +9,7 @@ use std::path::Path;
 use serde::de::IgnoredAny;
 
 use crate::Format;
-use crate::bytes::utf16::{self, Order};
+use crate::bytes::utf16;
 use crate::forms::recognize::{is_vertical, recognize};
 use crate::json::repaired;
 use crate::reading::Reading;
@@ -35,8 +35,8 @@ pub(super) enum Layout {
 
 /// Recognizes a dump or the output of WikiExtractor by the first bytes of its text.
 pub(super) fn articles(head: &[u8]) -> Option<Format> {
-    let text: Cow<'_, str> = match Order::detect(head) {
-        Some(order) => utf16::decode(head, order).into(),
+    let text: Cow<'_, str> = match utf16::detect(head) {
+        Some(encoding) => encoding.decode_without_bom_handling(head).0,
         None => String::from_utf8_lossy(head),
     };
     let mut rest = text.trim_start_matches('\u{feff}').trim_start();

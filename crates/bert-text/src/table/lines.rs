@@ -6,7 +6,7 @@
 use std::io::{BufRead, Read};
 use std::path::{Path, PathBuf};
 
-use crate::bytes::utf16::Order;
+use crate::bytes::utf16;
 use crate::error::{Error, Result};
 
 /// Maximum line length of examples. The longest published row has about 10 KB.
@@ -54,7 +54,7 @@ impl<R: BufRead> LineReader<R> {
                 "line longer than {MAX_LINE_BYTES} bytes; is this the right file?"
             ))));
         }
-        if let Some(encoding) = Order::encoding(&self.bytes).filter(|_| self.line == 1) {
+        if let Some(encoding) = utf16::name(&self.bytes).filter(|_| self.line == 1) {
             return Err(wrong(Error::data(format!(
                 "this is {encoding}, not UTF-8; convert the file: iconv -f {encoding} -t UTF-8 OLD > NEW"
             ))));
