@@ -1,9 +1,7 @@
 //! Fine-tunes a classifier on your own table (TSV with the columns `text` and `label`) with three seeds.
 //!
 //! `cargo run --example finetune_table [-- CHECKPOINT]`, where CHECKPOINT is a run of `pretrain` or a Hugging Face
-//! folder
-
-use std::path::{Path, PathBuf};
+//! folder; the default is the built-in `tiny-en`
 
 use bert::prelude::*;
 
@@ -14,10 +12,7 @@ const DEV: &str = "text\tlabel\ntoday is warm and sunny\tgood\ntoday is cold and
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let folder = tempfile::tempdir()?;
     let at = |name: &str| folder.path().join(name);
-    let checkpoint = match std::env::args().nth(1) {
-        Some(folder) => PathBuf::from(folder),
-        None => fresh(folder.path())?,
-    };
+    let checkpoint = std::env::args().nth(1).unwrap_or_else(|| "tiny-en".to_string());
     std::fs::write(at("train.tsv"), ROWS)?;
     std::fs::write(at("dev.tsv"), DEV)?;
 
@@ -41,17 +36,4 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     println!("the best run's model is in {}", report.model.display());
     Ok(())
-}
-
-/// Writes a BERT-tiny with random weights as a Hugging Face folder. A pre-trained model gives better results.
-fn fresh(folder: &Path) -> Result<PathBuf, Box<dyn std::error::Error>> {
-    let words = "[PAD] [UNK] [CLS] [SEP] [MASK] the sun is warm today rain cold a and sunny day rainy";
-    std::fs::write(folder.join("vocab.txt"), words.replace(' ', "\n"))?;
-    let (text, output) = (
-        ModelTokenizer::from_vocabulary(&folder.join("vocab.txt"), PartialSettings::default())?,
-        folder.join("fresh"),
-    );
-    let weights = FreshWeights::uncounted(InitializationChoice::Reference)?;
-    export_fresh(&weights, &BertConfig::preset(Preset::Tiny, 17), 1, &text, &output)?;
-    Ok(output)
 }
