@@ -10,7 +10,7 @@ use hashbrown::HashTable;
 
 use crate::basic::{TokenizerSettings, Word, each_part, each_word, normal};
 use crate::chinese_words::ChineseSegmenter;
-use crate::vocabulary::{IdSpace, SPECIAL, UNK, Vocabulary};
+use crate::vocabulary::{IdSpace, SPECIAL, Vocabulary};
 
 /// Converter of lines of text to ids. Shared between threads; each thread creates its own [`Encoder`](crate::Encoder).
 #[derive(Clone, Debug)]

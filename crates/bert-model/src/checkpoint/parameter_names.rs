@@ -106,12 +106,17 @@ fn published_name_and_shape(path: &[String], shape: &[usize]) -> (String, Vec<us
     (name, shape)
 }
 
+/// The function of [`visit_parameters`].
+type OnParameter<'a> = dyn FnMut(String, ParamId, Vec<usize>, &dyn Fn() -> Tensor<1>) + 'a;
+/// The function of [`map_parameters`].
+type NewValues<'a> = dyn FnMut(&str, &[usize]) -> Option<Vec<f32>> + 'a;
+
 /// A traversal of a module that calls `f` for each parameter. The type has no parameter for `f`, because burn compiles the
 /// traversal of each module again for each type.
 struct Visit<'a> {
     /// Field names from the root to the current module.
     path: Vec<String>,
-    f: &'a mut dyn FnMut(String, ParamId, Vec<usize>, &dyn Fn() -> Tensor<1>),
+    f: &'a mut OnParameter<'a>,
 }
 
 impl ModuleVisitor for Visit<'_> {
@@ -133,7 +138,7 @@ impl ModuleVisitor for Visit<'_> {
 /// A traversal of a module that replaces parameters; see [`Visit`].
 struct Map<'a> {
     path: Vec<String>,
-    f: &'a mut dyn FnMut(&str, &[usize]) -> Option<Vec<f32>>,
+    f: &'a mut NewValues<'a>,
 }
 
 impl ModuleMapper for Map<'_> {

@@ -4,7 +4,10 @@ mod forms;
 mod in_terminal;
 mod results;
 
-pub use self::results::*;
+pub use self::results::{
+    collection_table, comparison_table, data_report_table, estimate_table, evaluation_figures,
+    finetune_table, glue_table, multitask_table, outcome_table, seed_summary_table,
+};
 
 use clap::ValueEnum;
 use serde::Serialize;
