@@ -10,7 +10,7 @@ use burn::tensor::{Device, Tensor};
 
 use crate::config::BertConfig;
 
-/// Returns a dense layer with bias, all zeros until [`crate::init`] or a checkpoint fills it.
+/// Returns a dense layer with bias, all zeros until the initialization or a checkpoint fills it.
 pub fn linear(d_input: usize, d_output: usize, device: &Device) -> Linear {
     LinearConfig::new(d_input, d_output).with_initializer(Initializer::Zeros).init(device)
 }
