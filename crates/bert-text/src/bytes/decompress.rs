@@ -15,6 +15,7 @@ use flate2::bufread::GzDecoder;
 use liblzma::bufread::XzDecoder;
 use liblzma::stream::Stream;
 
+use crate::bytes::utf16::{self, Utf16};
 use crate::error::{Error, Result};
 use crate::threads::lock;
 
@@ -95,6 +96,14 @@ impl Source {
     /// Returns the text from its beginning; a second call returns empty text.
     pub(crate) fn take_text(&mut self) -> Box<dyn BufRead + Send> {
         self.text.take().unwrap_or_else(|| Box::new(io::empty()))
+    }
+
+    /// Returns the text in UTF-8 if its byte-order mark indicates UTF-16, else as [`Self::take_text`] does.
+    pub(crate) fn take_decoded(&mut self) -> Box<dyn BufRead + Send> {
+        match utf16::detect(&self.head) {
+            Some(encoding) => Box::new(BufReader::new(Utf16::new(self.take_text(), encoding))),
+            None => self.take_text(),
+        }
     }
 
     /// Returns the number of bytes read from disk so far.

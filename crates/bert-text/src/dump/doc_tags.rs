@@ -18,7 +18,7 @@ pub(super) struct DocTags {
 
 impl DocTags {
     pub(super) fn new(source: &mut Source) -> Self {
-        Self { text: source.take_text(), line: Vec::new(), number: 0, documents: 0 }
+        Self { text: source.take_decoded(), line: Vec::new(), number: 0, documents: 0 }
     }
 
     fn too_long(&self, file: &RowFile) -> Error {

@@ -1,7 +1,7 @@
 //! Reads the pages of a dump: the XML that MediaWiki exports (schema export-0.3 to 0.11).
 
 use std::collections::HashSet;
-use std::io::{self, BufReader, Read, Take};
+use std::io::{self, BufRead, BufReader, Read, Take};
 use std::sync::Arc;
 
 use quick_xml::Reader;
@@ -11,7 +11,6 @@ use bert_storage::catch_panic;
 
 use crate::blocks::{NextRow, RowFile, RowSource};
 use crate::bytes::decompress::Source;
-use crate::bytes::utf16::{self, Utf16};
 use crate::error::{Error, Result};
 use crate::wikitext::Wiki;
 use crate::{DumpPages, Format, MAX_LINE_BYTES};
@@ -48,7 +47,7 @@ struct Page {
 
 /// Reader of the articles of a dump.
 pub(super) struct Dump {
-    xml: Reader<BufReader<Take<Box<dyn Read + Send>>>>,
+    xml: Reader<BufReader<Take<Box<dyn BufRead + Send>>>>,
     buffer: Vec<u8>,
     page: Page,
     field: Field,
@@ -68,10 +67,7 @@ pub(super) struct Dump {
 
 impl Dump {
     pub(super) fn new(source: &mut Source) -> Self {
-        let text: Box<dyn Read + Send> = match utf16::detect(&source.head) {
-            Some(encoding) => Box::new(Utf16::new(source.take_text(), encoding)),
-            None => Box::new(source.take_text()),
-        };
+        let text = source.take_decoded();
         let mut xml = Reader::from_reader(BufReader::with_capacity(AHEAD, text.take(LIMIT)));
         // Page texts have no entities of their own; a lone ampersand is text.
         xml.config_mut().allow_dangling_amp = true;

@@ -68,15 +68,17 @@ fn articles_of_a_dump_are_documents() {
     assert!(manifest.report.to_string().contains("redirects left out"));
 }
 
+/// Returns a text in UTF-16 with a byte-order mark.
+fn utf16(text: &str, order: fn(u16) -> [u8; 2]) -> Vec<u8> {
+    "\u{feff}".encode_utf16().chain(text.encode_utf16()).flat_map(order).collect()
+}
+
 #[test]
 fn encodings_and_streams_give_the_same_articles() {
     let dump = dump(PAGES, "en");
     let bytes = dump.as_bytes();
     let plain = content(&build_of(&[("a.xml", bytes)], |config| config).unwrap());
-    let little: Vec<u8> =
-        "\u{feff}".encode_utf16().chain(dump.encode_utf16()).flat_map(u16::to_le_bytes).collect();
-    let big: Vec<u8> =
-        "\u{feff}".encode_utf16().chain(dump.encode_utf16()).flat_map(u16::to_be_bytes).collect();
+    let [little, big] = [u16::to_le_bytes, u16::to_be_bytes].map(|order| utf16(&dump, order));
     let (head, tail) = bytes.split_at(dump.find("  <page>").unwrap());
     let multistream = [bzip2(head), bzip2(tail)].concat();
     let declared = ["\u{feff}<?xml version=\"1.0\"?>\n<!-- a dump -->\n".as_bytes(), bytes].concat();
@@ -187,6 +189,10 @@ fn output_of_wikiextractor_is_documents() {
     let split = |config| BuildConfig { split_sentences: true, ..config };
     assert_eq!(content(&outcome), content(&build_of(&[("a.txt", text.as_bytes())], split).unwrap()));
     assert_eq!(outcome.manifest.inputs[0].format, Format::DocTags);
+    for order in [u16::to_le_bytes, u16::to_be_bytes] {
+        let encoded = build_of(&[("wiki_00", &utf16(documents, order))], |config| config).unwrap();
+        assert_eq!(content(&encoded), content(&outcome));
+    }
     for (bytes, expected) in [
         (
             documents.replace("</doc>\n<doc", "</doc>\nstray\n<doc"),
