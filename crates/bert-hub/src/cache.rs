@@ -10,20 +10,20 @@ use crate::name::{Name, is_commit};
 /// Folder of this crate in the cache. It lists the files of each commit that was downloaded completely.
 const COMPLETE: &str = ".bert";
 
-/// The folder of a repository in the cache, for a name.
+/// The folder of a repository in the cache, and the requested name.
 pub(crate) struct Cache<'a> {
     pub(crate) folder: PathBuf,
     pub(crate) name: &'a Name,
 }
 
 impl<'a> Cache<'a> {
-    /// Returns the folder of a repository in the folder of the cache.
+    /// Returns the folder in a cache for the repository of a name.
     pub(crate) fn new(cache: &Path, name: &'a Name) -> Self {
         let kind = if name.is_data { "datasets" } else { "models" };
         Self { folder: cache.join(format!("{kind}--{}", name.id.replace('/', "--"))), name }
     }
 
-    /// Returns the commit of the version, as far as the cache knows it.
+    /// Returns the commit of the version, if it is a commit or the cache records it.
     pub(crate) fn commit(&self) -> Option<String> {
         let Self { folder, name } = self;
         name.commit().map(str::to_string).or_else(|| commit_of(folder, name.revision()))
@@ -76,8 +76,8 @@ pub fn name_of_cached(path: &Path) -> Option<String> {
     is_commit(commit).then(|| format!("hf://datasets/{}@{commit}/{path}", id.replacen("--", "/", 1)))
 }
 
-/// Returns the newest version in a folder `models--OWNER--NAME` of a cache: the commit of `main`, or the only one. `None`
-/// for other folders.
+/// Returns the folder of the newest version in a folder `models--OWNER--NAME` of a cache: the commit of `main`, or the
+/// only commit. Returns `None` for other folders.
 pub fn snapshot(folder: &Path) -> Option<PathBuf> {
     folder.file_name()?.to_str()?.strip_prefix("models--")?;
     let snapshots = folder.join("snapshots");

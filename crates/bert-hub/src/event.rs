@@ -6,7 +6,7 @@
 pub enum Event {
     /// The number of bytes downloaded, and the size of all files to download.
     Progress {
-        /// Bytes in the cache.
+        /// Number of bytes downloaded so far, with those already in the cache.
         done: u64,
         /// Size of all files in bytes.
         total: u64,

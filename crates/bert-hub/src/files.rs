@@ -1,9 +1,10 @@
 //! Selects the files of a model that this workspace reads.
 
-/// Configuration, tokenizer, description and licence, one name per line in the order of their download.
+/// Names of the files with configuration, tokenizer, description and licence, one per line, in the order of their
+/// download.
 const SMALL: &str = include_str!("small_files.txt");
 
-/// The forms of the weights of a model. The first form that a model has is read.
+/// The formats of a model's weights. The first one that a model has is read.
 const WEIGHTS: [&[&str]; 5] = [
     &["model.safetensors"],
     &["model.safetensors.index.json", "model-*.safetensors"],
@@ -12,7 +13,7 @@ const WEIGHTS: [&[&str]; 5] = [
     &["*.ckpt*.index", "*.ckpt*.data-*"],
 ];
 
-/// The weights of adapters and of their heads, each in two forms.
+/// The weights of adapters and of their heads, each in two formats.
 const ADAPTER_WEIGHTS: [[&str; 2]; 4] = [
     ["adapter_model.safetensors", "adapter_model.bin"],
     ["adapter.safetensors", "pytorch_adapter.bin"],

@@ -10,7 +10,7 @@ use crate::event::Event;
 use crate::name::{DataName, ModelName, Name};
 use crate::settings::Settings;
 
-/// Addresses that could not be reached. A process does not wait for them again if it has a version in the cache.
+/// Servers that could not be reached. A process does not wait for them again if it has a version in the cache.
 static UNREACHABLE: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
 
 fn unreachable() -> MutexGuard<'static, BTreeSet<String>> {
@@ -34,7 +34,7 @@ pub struct Model {
 }
 
 impl Hub {
-    /// Returns the Hub of the environment variables; see [`Settings::from_variables`].
+    /// Returns a Hub with the settings of the environment variables; see [`Settings::from_variables`].
     ///
     /// # Errors
     /// Fails when an environment variable is invalid.
@@ -76,7 +76,8 @@ impl Hub {
         if let Some(commit) = name.commit().filter(|commit| cache.is_complete(commit)) {
             return Ok(commit.to_string());
         }
-        // Some files of a data set may be missing, which only the user can know.
+        // Another program may have downloaded only some files of a data set, so without a list they are used only
+        // offline.
         let may_be_partial = *offline || !name.is_data;
         let cached = cache
             .commit()
@@ -108,8 +109,8 @@ impl Hub {
         }
     }
 
-    /// Downloads the needed files, and returns their commit. With a different version in the cache, the Hub is asked
-    /// once only.
+    /// Downloads the needed files and returns their commit. If the cache already has a usable version, only one attempt
+    /// is made to reach the Hub.
     #[cfg(feature = "download")]
     fn download(
         &self,

@@ -6,7 +6,7 @@ use crate::error::{Error, content};
 
 /// Scheme of the names of files on the Hub.
 const SCHEME: &str = "hf://";
-/// Beginnings of references that consist of three parts.
+/// Beginnings of git references that consist of three parts.
 const REFERENCES: [&str; 2] = ["refs/convert/", "refs/pr/"];
 
 /// A repository, a version of it, and the path in it that is wanted.
@@ -106,7 +106,7 @@ impl fmt::Display for ModelName {
 pub struct DataName(pub(crate) Name);
 
 impl DataName {
-    /// Returns whether a text begins as a name of files on the Hub.
+    /// Returns whether a text begins like a name of files on the Hub.
     pub fn begins(text: &str) -> bool {
         text.get(..SCHEME.len()).is_some_and(|start| start.eq_ignore_ascii_case(SCHEME))
     }
@@ -179,7 +179,7 @@ fn split_revision(text: &str) -> (Option<String>, &str) {
 
 fn is_id(id: &str) -> bool {
     let is_good = |part: &str| is_part(part) && part.starts_with(|c: char| c.is_ascii_alphanumeric());
-    // Two hyphens separate the parts in the names of folders.
+    // Two hyphens separate the parts in the folder names of the cache.
     id.len() <= 96 && id.split('/').count() <= 2 && id.split('/').all(is_good) && !id.contains("--")
 }
 

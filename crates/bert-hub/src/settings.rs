@@ -28,7 +28,7 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Reads the environment variables of this process, as [`Settings::from_variables`].
+    /// Reads the environment variables of this process, as [`Settings::from_variables`] does.
     ///
     /// # Errors
     /// Fails when an environment variable is invalid.
@@ -97,7 +97,8 @@ fn seconds(text: &str) -> Result<u64, Error> {
     })
 }
 
-/// Returns an address without the slash at its end. Names and passwords are rejected: they would be in error messages.
+/// Returns an address without the slash at its end. An address with a user name or a password is rejected, because
+/// error messages would show it.
 fn checked_endpoint(text: &str) -> Result<String, Error> {
     let text = text.trim().trim_end_matches('/');
     let host = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
@@ -114,12 +115,12 @@ fn checked_endpoint(text: &str) -> Result<String, Error> {
 }
 
 fn token_of_file(path: &Path) -> Result<Option<String>, Error> {
-    // A pipe or a device is not opened.
+    // A pipe or a device is not opened, because reading it could block.
     let Some(_) = std::fs::metadata(path).ok().filter(|file| file.is_file() && file.len() <= TOKEN_BYTES)
     else {
         return Ok(None);
     };
-    // A token that this user may not read is ignored.
+    // A token file that this user may not read is ignored, because public files need no token.
     std::fs::read_to_string(path).map_or(Ok(None), |text| checked_token(&text))
 }
 

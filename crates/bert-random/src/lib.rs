@@ -1,4 +1,4 @@
-//! All random numbers of the workspace, each a pure function of a seed and an address.
+//! The random number generators of the workspace. Each stream of draws is a pure function of a seed and an address.
 //!
 //! | draws | item |
 //! |---|---|

@@ -1,4 +1,4 @@
-//! A random order of `0..n` that is computed, not stored.
+//! A random order of `0..n`, which is computed and not stored if it is long.
 //!
 //! Up to 65,536 numbers are shuffled in a table. For a longer order, a Feistel network with random keys computes the
 //! number at each position. It permutes `0..m`, where `m` is the smallest power of four that is at least `n`; a result
@@ -99,8 +99,8 @@ mod tests {
         assert!((0..1_000).all(|position| permutation(1 << 40, MAX_TABLE, 1).get(position) < 1 << 40));
     }
 
-    /// Each number is equally likely at each position: chi-square over 16 seeds' worth of a grid, 5 sigma of its 225
-    /// degrees of freedom.
+    /// Each number is equally likely at each position: chi-square on a grid of 16 by 16 cells, over 40 seeds, is within
+    /// 5 sigma of its 225 degrees of freedom.
     #[test]
     fn positions_are_uniform() {
         let n = 4_000u64;
@@ -120,8 +120,8 @@ mod tests {
         assert!((chi - degrees).abs() < 5.0 * (2.0 * degrees).sqrt(), "{chi} of {degrees}");
     }
 
-    /// Neighbours end up far from each other: their mean distance is the one of two random positions, a third of the
-    /// length.
+    /// Neighbours end up far from each other: their mean distance equals the mean distance of two random positions, a
+    /// third of the length.
     #[test]
     fn neighbours_end_up_far_apart() {
         let n = 100_000;

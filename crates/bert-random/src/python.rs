@@ -101,7 +101,7 @@ impl Random for PythonRandom {
 mod tests {
     use super::*;
 
-    // Expected values from CPython 3.11: `r = random.Random(12345)`, then in this order from the one generator
+    // Expected values from CPython 3.11: `r = random.Random(12345)`, then in this order from this generator
     // `[r.random() for _ in range(5)]`, `[r.getrandbits(32) for _ in range(5)]`, ten `r.randint(0, 619)`, ten
     // `r.randint(2, 125)`, `r.shuffle(list(range(20)))`, `r.random()`; and `random.Random(seed).random()` for the seeds
     // 0 and 2**40. They must be exactly equal.

@@ -1,4 +1,4 @@
-//! Streams of random draws that have an address, so that no draw depends on threads or on the order of work.
+//! Streams of random draws. Each stream has an address, so that no draw depends on threads or on the order of work.
 
 use std::convert::Infallible;
 
@@ -14,7 +14,7 @@ pub enum Domain {
     Pairs = 1,
     /// Masks of one document's instances in one pass: `[pass, document]`, and a [`Stream::branch`] for each instance.
     Masks = 2,
-    /// Assignment of documents to the buckets of a pass: `[pass]`. (3, 4 and 6 were used in the past.)
+    /// Assignment of documents to the buckets of a pass: `[pass]`. (The numbers 3, 4 and 6 were used in the past.)
     Buckets = 7,
     /// The order of the rows of one bucket: `[pass, bucket]`.
     ShardOrder = 5,

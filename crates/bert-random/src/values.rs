@@ -13,7 +13,7 @@ pub fn normal(name: &str, len: usize, std: f64, seed: u64) -> Vec<f32> {
     normal_within(name, len, std, f64::INFINITY, seed)
 }
 
-/// Returns draws like [`normal`], but repeats draws beyond `limit` standard deviations.
+/// Returns draws as [`normal`] does, but repeats a draw beyond `limit` standard deviations.
 #[must_use]
 pub fn normal_within(name: &str, len: usize, std: f64, limit: f64, seed: u64) -> Vec<f32> {
     draw(name, len, seed, |rng, values| {

@@ -119,7 +119,7 @@ impl Write for AtomicFile<'_> {
         self.attempted = self.bytes + buffer.len() as u64;
         let written = match out.write(buffer) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => return Err(error),
-            // Callers that write into the file know neither its name nor its size.
+            // The error must name the file and its size here, because the caller of `write` knows neither.
             written => written.map_err(|source| self.failed(source).carry())?,
         };
         self.hasher.update(&buffer[..written]);
@@ -136,7 +136,7 @@ impl Write for AtomicFile<'_> {
 impl Drop for AtomicFile<'_> {
     fn drop(&mut self) {
         if let Some(out) = self.out.take() {
-            // No flush: the file is removed.
+            // Nothing is flushed, because the file is removed. If that fails, `remove_temporaries` removes it later.
             drop(out.into_parts().0);
             let _ = self.files.remove_file(&self.temporary);
         }
@@ -171,7 +171,8 @@ pub(crate) fn json<T: Serialize + ?Sized>(value: &T) -> impl FnOnce(&mut dyn Wri
 /// Number of digits of the random part of a temporary name.
 const RANDOM_DIGITS: usize = 16;
 
-/// Returns the digits that follow the random part of a temporary name. A file of a user does not have them by chance.
+/// Returns the check digits that follow the random part of a temporary name. The name of a user's file does not contain
+/// them by chance.
 fn check_of(random: &str) -> String {
     blake3::derive_key("bert-storage temporary name", random.as_bytes())[..4]
         .iter()
@@ -179,8 +180,8 @@ fn check_of(random: &str) -> String {
         .collect()
 }
 
-/// Returns whether a name is a temporary name of [`AtomicFile`]: `.NAME.RANDOM.tmp`, where the second part of the random
-/// digits follows from the first.
+/// Returns whether a name is a temporary name of [`AtomicFile`]: `.NAME.RANDOM.tmp`, where `RANDOM` consists of random
+/// digits and of check digits computed from them.
 pub fn is_temporary(name: &str) -> bool {
     let stem = name.strip_prefix('.').and_then(|rest| rest.strip_suffix(".tmp"));
     stem.and_then(|stem| stem.rsplit_once('.')).is_some_and(|(name, digits)| {

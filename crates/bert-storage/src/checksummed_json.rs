@@ -24,7 +24,7 @@ pub const MAX_BYTES: u64 = 256 << 20;
 pub fn checksummed_json<T: Serialize + ?Sized>(value: &T) -> String {
     let mut text = serde_json::to_string_pretty(value).expect("plain data");
     assert!(text.starts_with("{\n"), "a JSON object with entries");
-    // Replaced in place, because the list of a million inputs is long.
+    // The checksum is inserted in place, because a copy of a list of a million inputs would be large.
     text.replace_range(..2, &format!("{START}{}{END}", "0".repeat(DIGITS)));
     text.push('\n');
     let checksum = digest_bytes(text.as_bytes());

@@ -22,7 +22,7 @@ pub enum Class {
     Exists,
     /// A flag, an argument or a configuration is wrong (2).
     Usage,
-    /// Data is damaged or has a different form (3).
+    /// Data is damaged or has a wrong format (3).
     Data,
     /// An example has no label (3).
     Unlabelled,
@@ -32,7 +32,7 @@ pub enum Class {
     Numerical,
     /// Another process is writing to the output (6).
     InUse,
-    /// The memory is not enough (7).
+    /// There is not enough memory (7).
     Memory,
     /// The same command can succeed later (75).
     Later,
@@ -121,7 +121,7 @@ impl Error {
         error
     }
 
-    /// Returns the error for a value of a setting that is not allowed. `expected` ends the sentence "it must be".
+    /// Returns the error for a value of a setting that is not allowed. Its text is "must be" followed by `expected`.
     pub fn value(setting: &'static str, value: impl fmt::Display, expected: impl fmt::Display) -> Self {
         let mut error = Self::option(setting, format!("must be {expected}"));
         error.0.value = Some(value.to_string());
@@ -129,7 +129,7 @@ impl Error {
     }
 
     /// Returns a function that converts a system error. If the system error carries an error of this crate, the
-    /// function returns that error. The operation is a verb: "open", "read", "write", "rename".
+    /// function returns that error. `action` is a verb: "open", "read", "write", "rename".
     pub fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self + use<> {
         let text = format!("cannot {action} {}", shown(path));
         move |cause| {
@@ -138,8 +138,8 @@ impl Error {
         }
     }
 
-    /// Returns the error of a failed write; with the write, the file would have had `needed` bytes. If `cause` carries
-    /// an error of this crate, returns that error.
+    /// Returns the error of a failed write, after which the file would have had `needed` bytes. If `cause` carries an
+    /// error of this crate, returns that error.
     pub(crate) fn write(path: &Path, needed: u64, cause: io::Error) -> Self {
         match Self::carried_by(cause) {
             Ok(carried) => carried,
@@ -172,7 +172,7 @@ impl Error {
         self
     }
 
-    /// Returns the error as one that says that something does not exist.
+    /// Returns the error with the mark that it is about something that does not exist.
     pub fn absent(mut self) -> Self {
         self.0.is_absent = true;
         self
@@ -243,7 +243,7 @@ impl Error {
     /// Returns the error that an [`io::Error`] carries. Errors pass through the writers of other crates in this form.
     ///
     /// # Errors
-    /// Returns the error itself if it does not carry one.
+    /// Returns `error` itself if it does not carry one.
     pub fn carried_by(error: io::Error) -> std::result::Result<Self, io::Error> {
         error.downcast::<Self>()
     }
@@ -305,7 +305,7 @@ pub fn check_value(
     if is_allowed { Ok(()) } else { Err(Error::value(setting, value, expected)) }
 }
 
-/// Fails if the number of a setting is 0.
+/// Fails if the value of a setting is 0.
 ///
 /// # Errors
 /// Fails if the setting has a value, and the value is 0.
@@ -347,7 +347,7 @@ pub fn is_disk_full(error: &(dyn StdError + 'static)) -> bool {
         .any(|error| error.downcast_ref::<io::Error>().is_some_and(is_full))
 }
 
-/// Returns whether an error means that a name does not exist. Other errors leave that open.
+/// Returns whether an error means that a name does not exist. After any other error, the name may exist.
 pub(crate) fn is_absent(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
 }

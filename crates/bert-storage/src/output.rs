@@ -27,7 +27,7 @@ pub enum Existing {
     Replace,
 }
 
-/// A file that a user names as output, with the decision how to write it.
+/// A file that a user names as output, and the way in which it is written.
 #[derive(Clone, Debug)]
 pub struct OutputFile {
     given: PathBuf,
@@ -46,7 +46,8 @@ enum Target {
     Socket(PathBuf),
 }
 
-/// Temporary files of all outputs of this process. The file of a complete output has been renamed.
+/// Temporary files of all outputs of this process. The file of a complete output has been renamed, so its path no
+/// longer exists.
 static TEMPORARIES: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
 /// Removes the temporary files of all unfinished outputs of this process. Programs call this when a signal ends them.
@@ -56,7 +57,7 @@ pub fn remove_unfinished_outputs() {
     }
 }
 
-/// Maximum number of links that lead from one to another, as in Linux.
+/// Maximum length of a chain of symbolic links, as in Linux.
 const MAX_LINKS: usize = 40;
 
 impl OutputFile {
@@ -138,7 +139,7 @@ impl OutputWriter<'_> {
                     return Err(exists(&output.given));
                 };
                 if let Ok(old) = fs::metadata(&path) {
-                    // If this fails, the file has the permissions of a new file.
+                    // If this fails, the output keeps the permissions of a new file, which is harmless.
                     let _ = fs::set_permissions(file.temporary(), old.permissions());
                 }
                 file.commit().map(drop)
@@ -220,7 +221,7 @@ fn is_open_file(path: &Path) -> bool {
     folder.is_ok_and(|folder| folder.starts_with("/proc") || folder.starts_with("/dev/fd"))
 }
 
-/// Opens a device, a pipe or an open file of the process. The bytes follow those that are in it.
+/// Opens a device, a pipe or an open file of the process. New bytes are appended to the existing ones.
 fn open_stream(path: &Path) -> Result<Box<dyn Write + Send>> {
     let file = File::options().append(true).open(path).map_err(Error::io("open", path))?;
     Ok(Box::new(file))

@@ -22,12 +22,12 @@ pub struct ResultCache {
     max_bytes: u64,
 }
 
-/// A result in the cache.
+/// The result of a lookup in the cache.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CachedResult<T> {
     /// The result.
     Valid(T),
-    /// There is none under this key.
+    /// The cache has no result under this key.
     Absent,
     /// The file is incomplete or changed, or cannot be parsed.
     Damaged(PathBuf),
@@ -46,7 +46,7 @@ impl ResultCache {
         self.folder.join(key)
     }
 
-    /// Returns the result under a key, as `parse` reads it from the bytes; `None` means damage.
+    /// Returns the result under a key, parsed by `parse`. If `parse` returns `None`, the result counts as damaged.
     ///
     /// # Errors
     /// Fails when the file exists and cannot be read; a file without read permission counts as absent.
@@ -65,14 +65,14 @@ impl ResultCache {
         let Some(result) = is_whole.then(|| parse(&result)).flatten() else {
             return Ok(CachedResult::Damaged(path));
         };
-        // If the file belongs to another user, this fails, and the result only seems older.
+        // This fails if the file belongs to another user. Then the result only seems less recently used.
         let _ =
             File::options().append(true).open(&path).and_then(|file| file.set_modified(SystemTime::now()));
         Ok(CachedResult::Valid(result))
     }
 
-    /// Saves a result, after the least recently used ones are removed to make room. A result larger than the cache is
-    /// not saved.
+    /// Removes the least recently used results to make room, and saves a result. A result larger than the cache is not
+    /// saved.
     ///
     /// # Errors
     /// Fails when the result cannot be written.

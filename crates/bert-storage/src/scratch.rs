@@ -45,7 +45,7 @@ pub struct ScratchDigest {
     pub xxh3: u64,
 }
 
-/// Computes the digest of the bytes written through it.
+/// A writer that computes the digest of the bytes written to it.
 #[derive(Default)]
 struct Digester {
     hasher: XxHash3_64,

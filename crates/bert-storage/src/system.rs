@@ -10,7 +10,7 @@ use std::path::Path;
 use crate::error::{Error, Result, is_absent};
 use crate::source::read_limited;
 
-/// A file being written: first the bytes, then [`Durable::sync`].
+/// A file being written. After the last byte, [`Durable::sync`] is called.
 pub trait Durable: Write + Send {
     /// Syncs the written bytes, so that they survive a power cut.
     fn sync(&mut self) -> io::Result<()>;

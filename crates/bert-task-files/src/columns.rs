@@ -13,8 +13,8 @@ const DEFAULT_COLUMNS: [[&str; 2]; 2] = [["text", "text_b"], ["question", "conte
 /// Columns of a table, or keys of JSON Lines, to read.
 #[derive(Clone, Debug, Default)]
 pub struct TextColumns {
-    /// The text column and optionally the second one. If empty, the names of the fine-tuning are used if the table has
-    /// them, else the usual names.
+    /// The text column and optionally the second one. If empty, the column names from fine-tuning are used if the table
+    /// has them, else the default names.
     pub texts: Vec<String>,
     /// A column whose values are copied to the output.
     pub id: Option<String>,

@@ -255,7 +255,7 @@ const SNLI: Layout = Layout {
     ..SENTENCES
 };
 
-/// Returns the column layout of a published task; `None` for tasks in different formats.
+/// Returns the column layout of a published task; `None` for a task in another format.
 fn layout(task: &Task) -> Option<&'static Layout> {
     match task {
         Task::Rte | Task::Wnli => Some(&SENTENCES),

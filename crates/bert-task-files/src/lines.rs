@@ -98,7 +98,7 @@ impl LabelUse {
         self != Self::Ignored
     }
 
-    /// Returns the value of an example, or `None` for one that is left out because of the problem.
+    /// Returns the value of an example, or `None` if the example is left out because it has no label.
     pub(crate) fn unless_left_out<T>(self, found: Result<T, Error>) -> Result<Option<T>, Error> {
         match found {
             Err(problem) if self == Self::LeftOut && problem.class() == Class::Unlabelled => Ok(None),
@@ -119,7 +119,7 @@ pub struct ExampleFile<T> {
 }
 
 impl<T> ExampleFile<T> {
-    /// Returns an error that names the file if no example is left.
+    /// Returns the examples, or an error that names the file if no example is left.
     pub(crate) fn non_empty(self, path: &Path) -> Result<Self, Error> {
         let problem = match self {
             Self { ref examples, .. } if !examples.is_empty() => return Ok(self),

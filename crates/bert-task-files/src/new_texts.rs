@@ -103,7 +103,7 @@ fn open(path: &Path) -> Result<Box<dyn BufRead>, Error> {
 /// The texts of a row and its number, or `None` at the end of the input.
 type NextRow = Result<Option<(u64, RowTexts)>, Error>;
 
-/// Collects rows into windows, which end after the first error.
+/// Collects rows into windows. The last window is the one with the first error or the last row.
 fn windows<'a>(size: usize, mut next: impl FnMut() -> NextRow + 'a) -> Windows<'a> {
     let mut is_at_end = false;
     let mut window = move || -> Result<Window, Error> {
@@ -328,7 +328,7 @@ mod tests {
         }
     }
 
-    /// Returns the texts that a build reads from a table.
+    /// Returns the texts that the build of a data set reads from a table.
     fn texts_of_build(path: &Path, column: &str) -> Result<Vec<String>, String> {
         let mut reader = InputReader::open(path, 0, column).map_err(|error| error.to_string())?;
         let mut texts = Vec::new();
@@ -345,7 +345,7 @@ mod tests {
         Ok(texts)
     }
 
-    /// Returns the texts that a fine-tuning reads from a table.
+    /// Returns the texts that fine-tuning reads from a table.
     fn texts_of_tuning(path: &Path, column: &str) -> Result<Vec<String>, String> {
         let columns = vec![column.to_string(), "none".to_string()];
         let task = Task::table(TableDescription { columns, ..TableDescription::default() }).unwrap();
@@ -353,7 +353,7 @@ mod tests {
         Ok(examples.into_iter().map(|example| example.text_a).collect())
     }
 
-    /// Returns the texts that a prediction reads from a table.
+    /// Returns the texts that prediction reads from a table.
     fn texts_of_prediction(path: &Path, column: &str) -> Result<Vec<String>, String> {
         let columns = TextColumns { texts: vec![column.to_string()], id: None };
         let windows = all_windows(&NewTexts { source: path, format: None, columns }, 2);
@@ -387,7 +387,7 @@ mod tests {
             let path = at(name, text);
             for read in readers {
                 let found = read(&path, column).unwrap();
-                // A build keeps the line ends of a quoted field, which end sentences.
+                // The build of a data set keeps the line ends of a quoted field, which end sentences.
                 assert_eq!(found.join("|").replace('\r', ""), "two\n, \"b\"|c", "{name}");
             }
         }

@@ -47,7 +47,7 @@ struct RawAnswer {
     answer_start: usize,
 }
 
-/// Reads an id; some data sets have whole numbers.
+/// Reads an id, which is an integer in some data sets.
 fn text_or_number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
     match serde_json::Value::deserialize(deserializer)? {
         serde_json::Value::String(text) => Ok(text),

@@ -14,7 +14,8 @@ use crate::vocabulary::Vocabulary;
 pub(crate) struct AddedToken {
     pub(crate) id: usize,
     pub(crate) content: String,
-    /// Whether it represents no text, as `[CLS]` does. Other added tokens are found in the text before it is split.
+    /// Whether it is a special token such as `[CLS]`, which represents no text. Other added tokens are found in the
+    /// text before it is split.
     pub(crate) special: bool,
 }
 
@@ -33,7 +34,7 @@ impl AddedToken {
     }
 }
 
-/// Rejects a special token unless it is found everywhere in the text exactly as it is written.
+/// Rejects a special token that is found only as a whole word (`single_word`) or in normalized text (`normalized`).
 pub(crate) fn check_search(token: &Map<String, Value>) -> Result<(), Error> {
     reject_others(token, &[("single_word", json!(false), "false"), ("normalized", json!(false), "false")])
 }

@@ -2,8 +2,8 @@
 //!
 //! [`TokenizerSettings`] states how text is normalized before it is split into word pieces.
 //!
-//! The names follow `tokenizer_config.json`. Data sets, vocabularies, training and inference share one struct, so that
-//! all of them normalize text in the same way.
+//! Its fields have the names of the keys in `tokenizer_config.json`. Data sets, vocabularies, training and inference
+//! share one struct, so that all of them normalize text in the same way.
 //!
 //! Also implements Python's character classes `str.isspace` and `str.isalnum`, because Rust's differ.
 
@@ -22,8 +22,8 @@ pub fn is_ideograph(c: char) -> bool {
         | 0x2B820..=0x2CEAF | 0xF900..=0xFAFF | 0x2F800..=0x2FA1F)
 }
 
-/// Returns whether a character is punctuation for the reference: ASCII other than letters, digits and space, and
-/// category P.
+/// Returns whether a character is punctuation for the reference: ASCII characters other than letters, digits, space and
+/// control characters, and the Unicode category P.
 pub fn is_punctuation(c: char) -> bool {
     use GeneralCategory as G;
     if c.is_ascii() {
@@ -55,7 +55,7 @@ pub(crate) fn clean(c: char) -> CharClass {
         _ if c.is_ascii_graphic() => CharClass::Text,
         _ => match get_general_category(c) {
             GeneralCategory::Control | GeneralCategory::Format => CharClass::Dropped,
-            // Line and paragraph separators pass the reference's cleaning, and then separate words.
+            // The reference's cleaning keeps line and paragraph separators, which then separate words.
             GeneralCategory::SpaceSeparator => CharClass::Space,
             GeneralCategory::LineSeparator | GeneralCategory::ParagraphSeparator => CharClass::Space,
             _ => CharClass::Text,
@@ -78,7 +78,8 @@ impl<'a> Word<'a> {
     }
 }
 
-/// Calls `word` with each whitespace-separated word of a line, cleaned; with `split_ideographs` ideographs are words.
+/// Calls `word` with each whitespace-separated word of a line, cleaned; with `split_ideographs`, each ideograph is a
+/// separate word.
 pub(crate) fn each_word(line: &str, split_ideographs: bool, mut word: impl FnMut(Word<'_>)) {
     let bytes = line.as_bytes();
     let mut at = 0;
@@ -134,8 +135,8 @@ fn clean_word(
     taken
 }
 
-/// Returns the normalized form of a word: lower-cased as a whole word (final sigma), then NFD without nonspacing marks,
-/// according to the settings.
+/// Returns the normalized form of a word. If the settings require it, the word is lower-cased as a whole, because a
+/// final sigma depends on its position, and then converted to NFD without nonspacing marks.
 pub(crate) fn normal(word: &str, settings: TokenizerSettings) -> Cow<'_, str> {
     let cased: Cow<'_, str> = if settings.do_lower_case { word.to_lowercase().into() } else { word.into() };
     if !settings.strips_accents() || cased.is_ascii() {
@@ -202,7 +203,7 @@ impl Default for TokenizerSettings {
     }
 }
 
-/// The reference's settings: `do_lower_case` also strips accents.
+/// Converts the reference's `do_lower_case` to settings: it also strips accents.
 impl From<bool> for TokenizerSettings {
     fn from(do_lower_case: bool) -> Self {
         Self { do_lower_case, ..Self::default() }
@@ -256,10 +257,11 @@ impl PartialSettings {
         }
     }
 
-    /// Returns the settings of `tokenizer_config.json`, completed by the settings of `tokenizer.json`.
+    /// Returns the settings of `tokenizer_config.json` (`self`), completed by the settings of `tokenizer.json`
+    /// (`other`).
     ///
     /// # Errors
-    /// Fails when the two files give a setting with different values; the error names the first one.
+    /// Fails when the two files give a setting with different values; the error names the first such setting.
     pub fn agreed(self, other: Self) -> Result<Self, Error> {
         // If `strip_accents` is not given, it has the value of `do_lower_case`.
         let [strips, other_strips] =

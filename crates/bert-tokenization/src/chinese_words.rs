@@ -11,8 +11,8 @@ use std::sync::Arc;
 #[cfg(feature = "chinese")]
 use jieba_rs::Jieba;
 
-/// Finds words in Chinese text. Shared between threads. The default loads the dictionary, which takes some tenths of a
-/// second.
+/// A finder of words in Chinese text, which threads can share. Its `default` loads the dictionary, which takes some
+/// tenths of a second.
 #[derive(Clone, Debug, Default)]
 pub struct ChineseSegmenter(#[cfg(feature = "chinese")] Arc<Jieba>);
 

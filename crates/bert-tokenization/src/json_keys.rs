@@ -17,7 +17,8 @@ pub(crate) fn reject_unless(
     }
 }
 
-/// Rejects every key whose value differs from the given one. The third item is the name of the value in the error.
+/// Rejects every key whose value differs from the given one. The third item of an entry is the name of the value in the
+/// error.
 pub(crate) fn reject_others(
     object: &Map<String, Value>,
     supported: &[(&str, Value, &'static str)],

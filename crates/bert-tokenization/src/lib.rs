@@ -1,4 +1,5 @@
-//! Splits lines of text into WordPiece tokens, as the reference's `tokenization.py` and BERT's tokenizers of `transformers` do.
+//! Splits lines of text into WordPiece tokens, as the reference's `tokenization.py` and the BERT tokenizers of
+//! `transformers` do.
 //!
 //! | task | item |
 //! |---|---|

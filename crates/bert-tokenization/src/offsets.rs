@@ -1,7 +1,7 @@
 //! Finds word pieces together with their offsets in the text.
 //!
-//! Each piece has the bytes of the line that it came from, regardless of cleaning, lower-casing and accent stripping.
-//! So an answer that a model gives in tokens can be quoted in the characters of the text.
+//! Each piece has the byte range of the line that it came from, regardless of cleaning, lower-casing and accent
+//! stripping. So an answer that a model gives in tokens can be quoted in the characters of the text.
 
 use crate::basic::{CharClass, TokenizerSettings, clean, each_part, is_ideograph, normal, without_accents};
 use crate::tokenizer::{Segment, Tokenizer};

@@ -12,10 +12,10 @@ use crate::basic::{TokenizerSettings, Word, each_part, each_word, normal};
 use crate::chinese_words::ChineseSegmenter;
 use crate::vocabulary::{IdSpace, SPECIAL, Vocabulary};
 
-/// Converter of lines of text to ids. Shared between threads; each thread creates its own [`Encoder`](crate::Encoder).
+/// A converter of lines of text to ids. Threads can share it; each thread creates its own [`Encoder`](crate::Encoder).
 #[derive(Clone, Debug)]
 pub struct Tokenizer {
-    /// The ids of all tokens, the possible beginnings of a word.
+    /// The ids of all tokens, by spelling. A word may begin with any token.
     beginnings: AHashMap<Box<str>, u32>,
     /// The ids of the tokens with `##`, by the text after it.
     continuations: AHashMap<Box<str>, u32>,
@@ -32,14 +32,14 @@ pub struct Tokenizer {
 
 /// A part of a line.
 pub(crate) enum Segment<'a> {
-    /// The byte where it begins, and its text.
+    /// A text, and the byte of the line at which it begins.
     Text(usize, &'a str),
-    /// The bytes of a special token, and its id.
+    /// The byte range of a special token, and its id.
     Special(Range<usize>, u32),
 }
 
 impl Tokenizer {
-    /// Creates a tokenizer for a vocabulary. As settings, `true` and `false` stand for the reference's `do_lower_case`.
+    /// Creates a tokenizer for a vocabulary. If `settings` is a `bool`, it is the reference's `do_lower_case`.
     pub fn new(vocabulary: &Vocabulary, settings: impl Into<TokenizerSettings>) -> Self {
         let ids = || vocabulary.tokens().iter().map(String::as_str).zip(0..);
         let beginnings = ids().map(|(token, id)| (token.into(), id)).collect();
@@ -69,13 +69,14 @@ impl Tokenizer {
         segment(Segment::Text(start, &line[start..]));
     }
 
-    /// Returns whether a text contains one of BERT's five special tokens, whether or not it is plain text here.
+    /// Returns whether a text contains one of BERT's five special tokens, even if a tokenizer treats them as plain
+    /// text.
     pub fn has_special_tokens(line: &str) -> bool {
         SPECIAL.iter().any(|token| line.contains(token))
     }
 
-    /// Marks the ideographs that continue a word: [`Encoder::encode`](crate::Encoder::encode) returns their ids marked as in
-    /// `crate::vocabulary`.
+    /// Returns the tokenizer with a segmenter. [`Encoder::encode`](crate::Encoder::encode) then marks the ids of
+    /// ideographs that continue a word, as in `crate::vocabulary`.
     #[must_use]
     pub fn with_segmenter(self, segmenter: ChineseSegmenter) -> Self {
         Self { segmenter: Some(segmenter), ..self }
@@ -204,10 +205,10 @@ struct Run {
 }
 
 impl Run {
-    /// Adds an ideograph, whose ids begin at `start`, in the form that the tokenizer sees.
+    /// Adds the normalized form of an ideograph whose ids begin at `start`.
     fn push(&mut self, ideograph: &str, settings: TokenizerSettings, start: usize) {
         let normal = normal(ideograph, settings);
-        // One character each, so that flags and ids correspond.
+        // Each ideograph must add one character, so that flags and ids correspond.
         self.text.push_str(if normal.chars().count() == 1 { &normal } else { ideograph });
         self.starts.push(start);
     }
@@ -241,7 +242,7 @@ impl Encoder<'_> {
         self.tokenizer.settings.do_lower_case
     }
 
-    /// Returns whether text loses its accents, however they are encoded.
+    /// Returns whether accents are removed, both precomposed and combining ones.
     pub fn strips_accents(&self) -> bool {
         self.tokenizer.settings.strips_accents()
     }

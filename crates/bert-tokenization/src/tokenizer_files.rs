@@ -20,9 +20,9 @@ const VOCAB: &str = "vocab.txt";
 /// The format of the `tokenizers` library: the only one that current versions of `transformers` write.
 const TOKENIZER: &str = "tokenizer.json";
 const CONFIG: &str = "tokenizer_config.json";
-/// The special tokens again, which older versions of `transformers` read.
+/// A second list of the special tokens, for older versions of `transformers`.
 const SPECIAL_TOKENS: &str = "special_tokens_map.json";
-/// The description of the model, in which older folders name the tokenizer's class.
+/// The configuration of the model, which names the tokenizer's class in older folders.
 const MODEL: &str = "config.json";
 /// Tokens that older versions of `transformers` added to `vocab.txt`.
 const ADDED: &str = "added_tokens.json";
@@ -156,7 +156,7 @@ fn without_mark(bytes: &[u8]) -> &[u8] {
     bytes.strip_prefix("\u{feff}".as_bytes()).unwrap_or(bytes)
 }
 
-/// Returns the JSON object that these bytes of a file are.
+/// Parses the bytes of a file as a JSON object.
 fn parsed(bytes: &[u8], path: &Path) -> Result<Map<String, Value>> {
     serde_json::from_slice(bytes).map_err(|error| Error::data("not a JSON object").because(error).at(path))
 }
@@ -169,7 +169,7 @@ fn json_of(path: &Path, bytes: &[u8]) -> Result<Option<Map<String, Value>>> {
         return Ok(None);
     }
     match parsed(text, path) {
-        // A vocabulary whose first token is a brace.
+        // The file is a vocabulary whose first token begins with a brace.
         Err(_) if !named => Ok(None),
         object => object.map(Some),
     }
@@ -223,7 +223,7 @@ fn check_names(config: &Map<String, Value>) -> Result<(), Error> {
         ("pad_token", PAD),
     ];
     names.into_iter().try_for_each(|(key, token)| {
-        // A string, or an object that contains it.
+        // The value is a string, or an object that contains the string.
         let is_it = |value: &Value| value == token || value.get("content").is_some_and(|text| text == token);
         reject_unless(config, key, is_it, token)?;
         config.get(key).and_then(Value::as_object).map_or(Ok(()), check_search)

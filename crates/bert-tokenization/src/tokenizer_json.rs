@@ -15,7 +15,7 @@ use crate::vocabulary::{MAX_INPUT_CHARS_PER_WORD, SPECIAL, UNK, Vocabulary};
 
 /// Returns the settings of the normalizer of a `tokenizer.json`; a normalizer or pre-tokenizer other than BERT's is rejected.
 pub(crate) fn settings(tokenizer: &Map<String, Value>) -> Result<PartialSettings, Error> {
-    // A model alone says nothing about these stages, but `null` means that text is not cleaned or split.
+    // An absent key leaves the stage undefined, but `null` means that text is not cleaned or split.
     if let Some(splitter) = tokenizer.get("pre_tokenizer")
         && splitter.get("type").is_none_or(|name| name != "BertPreTokenizer")
     {
@@ -47,8 +47,7 @@ pub(crate) fn settings(tokenizer: &Map<String, Value>) -> Result<PartialSettings
     }
 }
 
-/// Maximum value of the setting for the maximum number of characters of a word: the time to split a word grows with the
-/// square of its length.
+/// Largest value accepted for `max_input_chars_per_word`: the time to split a word grows with the square of its length.
 const MAX_WORD: u64 = 1000;
 
 /// Returns the maximum number of characters of a word that a `tokenizer.json` states.

@@ -19,12 +19,12 @@ use bert_storage::{Error, Result, read_limited};
 
 use crate::basic::python_strip;
 
-/// The id of a token: its line in the vocabulary, from 0.
+/// The id of a token: its line number in the vocabulary, counted from 0.
 pub type TokenId = u32;
 
 /// The padding token.
 pub const PAD: &str = "[PAD]";
-/// The token for a word that no pieces spell.
+/// The token for a word that cannot be split into pieces.
 pub const UNK: &str = "[UNK]";
 /// The token before the first segment.
 pub const CLS: &str = "[CLS]";
@@ -215,17 +215,18 @@ fn lacks(token: &'static str, tokens: &[String]) -> Error {
 /// Fraction of upper-case words up to which a vocabulary counts as uncased.
 const MAX_CASED_FRACTION: f64 = 0.05;
 
-/// Number of words of a vocabulary with a certain spelling, and number of words that could have it.
+/// Number of words of a vocabulary with a property of spelling such as upper case, and number of words that could have
+/// it.
 #[derive(Clone, Copy, Debug)]
 pub struct WordShare {
-    /// Number of words with the spelling.
+    /// Number of words with the property.
     pub found: usize,
     /// Number of words that could have it.
     pub words: usize,
 }
 
 impl WordShare {
-    /// Returns the fraction of the words with the spelling.
+    /// Returns the fraction of the words with the property.
     pub fn share(self) -> f64 {
         self.found as f64 / f64::max(self.words as f64, 1.0)
     }
@@ -248,7 +249,7 @@ pub fn is_special_token(token: &str) -> bool {
     SPECIAL.contains(&token) || (token.starts_with("[unused") && token.ends_with(']'))
 }
 
-/// The space of the ids of tokens, between reading and masking or in a file.
+/// The range of token ids, between reading and masking or in a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct IdSpace {
     /// The size of the vocabulary; plain ids are below it.

@@ -1,29 +1,29 @@
-//! Parts of addresses.
+//! Parts and escapes of URLs.
 
-/// Returns an address without its query, which may contain a secret.
+/// Returns a URL without its query, which may contain a secret.
 pub(super) fn without_query(url: &str) -> String {
     url.split('?').next().unwrap_or_default().to_string()
 }
 
-/// Returns scheme, host and port of an address.
+/// Returns scheme, host and port of a URL.
 pub(super) fn origin(url: &str) -> &str {
     let host = url.find("://").map_or(0, |at| at + 3);
     url[host..].find(['/', '?', '#']).map_or(url, |end| &url[..host + end])
 }
 
-/// Returns a path with escapes for the characters that have a meaning in an address.
+/// Returns a path with escapes for the characters that have a meaning in a URL.
 pub(super) fn escaped(path: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~/=+,@".contains(&byte);
     let escape = |byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
     path.bytes().map(escape).collect()
 }
 
-/// Returns the address of the next page from the header `Link` of an answer.
+/// Returns the URL of the next page from the header `Link` of a response.
 pub(super) fn next_page(link: &str) -> Option<&str> {
     link.split('<').find(|part| part.contains("rel=\"next\""))?.split('>').next()
 }
 
-/// Returns the address to which a redirect leads.
+/// Returns the URL to which a redirect leads.
 pub(super) fn joined(base: &str, to: &str) -> String {
     let folder =
         || without_query(base).rsplit_once('/').map_or(String::new(), |(folder, _)| format!("{folder}/"));

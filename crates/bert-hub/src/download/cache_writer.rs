@@ -46,7 +46,7 @@ impl Cache<'_> {
         match symlink(Path::new(&target), &link) {
             Err(_) if link.is_file() => Ok(()),
             Err(_) => {
-                // The lock of the file is held.
+                // The caller holds the lock of the file, so no other process writes this copy.
                 let copy = link.with_added_extension("incomplete");
                 fs::copy(self.blob(digest), &copy).map_err(Error::io("write", &copy))?;
                 fs::rename(&copy, &link).map_err(Error::io("rename", &copy))

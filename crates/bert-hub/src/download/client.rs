@@ -1,4 +1,4 @@
-//! [`Client`]: requests to the Hub, with limits of time, redirects and repetitions.
+//! [`Client`]: requests to the Hub, with limits on time, redirects and attempts.
 
 use std::io::{ErrorKind, Read};
 use std::time::{Duration, Instant};
@@ -18,7 +18,7 @@ use crate::settings::Settings;
 pub(super) const TRIES: u32 = 5;
 /// Maximum number of redirects of a request.
 const REDIRECTS: usize = 10;
-/// Maximum length of a description in bytes.
+/// Maximum length of a JSON response in bytes.
 const DESCRIPTION_BYTES: u64 = 16 << 20;
 /// A server that sends fewer bytes in [`SLOW`] timeouts is treated as silent.
 const SLOW_BYTES: u64 = 64 << 10;
@@ -84,11 +84,11 @@ pub(super) struct Answer {
 impl<'a> Client<'a> {
     pub(super) fn new(settings: &'a Settings, name: &'a Name) -> Self {
         let limit = Some(settings.timeout);
-        // The certificates of the system include the user's organization.
+        // The system's certificates may include one of the user's organization, which a proxy may use.
         let found = rustls_native_certs::load_native_certs().certs;
         let own: Vec<_> = found.iter().map(|der| Certificate::from_der(der).to_owned()).collect();
         let roots = if own.is_empty() { RootCerts::WebPki } else { RootCerts::new_with_certs(&own) };
-        // HTTPS_PROXY and its relatives are obeyed, but no proxy is used for a server on this computer.
+        // The proxy in HTTPS_PROXY or a similar variable is used, except for a server on this computer.
         let is_local = settings.endpoint.starts_with("http://127.0.0.1");
         let agent = Agent::config_builder()
             .proxy(Proxy::try_from_env().filter(|_| !is_local))
@@ -105,7 +105,7 @@ impl<'a> Client<'a> {
         Self { settings, name, agent: agent.into() }
     }
 
-    /// Asks for the commit of the version, and for the files of a model.
+    /// Requests the commit of the version, and for a model the names of its files.
     pub(super) fn version(&self) -> Result<Version, Failure> {
         let is_data = self.name.is_data;
         let fields = if is_data { "?expand=sha" } else { "" };
@@ -122,7 +122,7 @@ impl<'a> Client<'a> {
         }
     }
 
-    /// Asks for a JSON value; returns the last address and the headers, too. A body that is not JSON yields null.
+    /// Requests a JSON value; also returns the last URL and the headers. A body that is not JSON yields null.
     pub(super) fn json(&self, url: String) -> Result<(String, HeaderMap, Value), Failure> {
         let mut answer = self.send(Method::GET, url, 0)?;
         let mut text = Vec::new();
@@ -139,20 +139,20 @@ impl<'a> Client<'a> {
         format!("{}/api/{kind}/{}", self.settings.endpoint, self.name.id)
     }
 
-    /// Returns the address of the repository's page, and of its files.
+    /// Returns the URL of the repository's page, with which the URLs of its files begin.
     fn home(&self) -> String {
         let kind = if self.name.is_data { "/datasets" } else { "" };
         format!("{}{kind}/{}", self.settings.endpoint, self.name.id)
     }
 
-    /// Asks for digest and size of a file.
+    /// Requests digest and size of a file.
     pub(super) fn describe(&self, commit: &str, file: &str) -> Result<RemoteFile, Failure> {
         let answer = self.send(Method::HEAD, self.address(commit, file), 0)?;
         RemoteFile::new(file.to_string(), answer.digest, answer.size)
             .ok_or_else(|| temporary(&answer.url, "the answer states no digest and size of the file"))
     }
 
-    /// Asks for a file from a position.
+    /// Requests a file from a position, in bytes.
     pub(super) fn get(&self, commit: &str, file: &str, from: u64) -> Result<Answer, Failure> {
         self.send(Method::GET, self.address(commit, file), from)
     }
@@ -263,7 +263,8 @@ impl<'a> Client<'a> {
         }
     }
 
-    /// Passes the body of an answer to a function in pieces. A cut body ends early; the caller compares lengths.
+    /// Passes the body of a response to a function in pieces. A body that is cut off is not an error here; the caller
+    /// compares lengths.
     pub(super) fn read(
         &self,
         answer: &mut Answer,
@@ -340,7 +341,7 @@ fn reset(limit: &str) -> Option<u64> {
     limit.split(';').find_map(|part| part.trim().strip_prefix("t=")?.parse().ok())
 }
 
-/// Returns the word for a repository.
+/// Returns the kind of a repository, for messages.
 fn noun(is_data: bool) -> &'static str {
     if is_data { "data set" } else { "model" }
 }
@@ -350,7 +351,7 @@ pub(super) fn temporary(url: &str, reason: &str) -> Failure {
     Failure::Temporary { url: url.to_string(), reason: reason.to_string(), wait: None }
 }
 
-/// Returns the error of a connection in words.
+/// Returns the error of a connection as a text for the user.
 fn reason(error: &ureq::Error) -> String {
     match error {
         ureq::Error::HostNotFound => "no such host, or no network".to_string(),
@@ -360,7 +361,7 @@ fn reason(error: &ureq::Error) -> String {
     }
 }
 
-/// Returns a digest without the quotes and the mark of an ETag.
+/// Returns the digest in an ETag, without its quotes and its prefix `W/`.
 fn unquoted(etag: &str) -> String {
     etag.trim_start_matches("W/").trim_matches('"').to_string()
 }

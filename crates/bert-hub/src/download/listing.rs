@@ -1,4 +1,4 @@
-//! Lists the files of a data set that a path or a pattern means.
+//! Lists the files of a data set that a path or a pattern selects.
 
 use std::collections::BTreeSet;
 use std::path::{Component, Path};
@@ -17,8 +17,8 @@ const PAGES: usize = 2000;
 /// Maximum number of names in a message.
 const SHOWN: usize = 10;
 
-/// Asks for the files that a name means: a file, all files below a folder, or the matches of a pattern. Files whose
-/// path has a part that begins with a dot are left out, unless the name has such a part.
+/// Requests the list of the files that a name selects: a file, all files below a folder, or the matches of a pattern.
+/// Files whose path has a part that begins with a dot are left out, unless the name has such a part.
 ///
 /// # Errors
 /// Fails when the pattern is invalid, when no file has the name or matches it, or when a request fails.
@@ -73,7 +73,8 @@ struct Tree {
     folders: Vec<String>,
 }
 
-/// Asks for all pages of the files and folders in a folder, or of those below it.
+/// Requests all pages of the list of a folder's files and folders. With `is_deep`, the list includes all levels below
+/// the folder.
 fn tree(
     client: &Client<'_>,
     commit: &str,
@@ -92,7 +93,7 @@ fn tree(
         tree.folders.extend(page.folders);
         let link = headers.get("link").and_then(|link| link.to_str().ok());
         let Some(next) = link.and_then(next_page) else { return Ok(tree) };
-        // A mirror may repeat the address of the Hub, so only the query is taken.
+        // A mirror may return the Hub's own URL here, so only the query of the URL is used.
         let query = next.split_once('?').map_or("", |(_, query)| query);
         url = format!("{}?{query}", without_query(&at));
     }
@@ -100,7 +101,7 @@ fn tree(
     Err(Error::data(format!("{url}: {reason}")))
 }
 
-/// Asks for a page of the files and folders; returns its last address and its headers, too.
+/// Requests one page of the list; also returns its last URL and its headers.
 fn page(client: &Client<'_>, url: &str) -> Result<(String, HeaderMap, Tree), Failure> {
     let (url, headers, stated) = client.json(url.to_string())?;
     let invalid = || temporary(&url, "the answer does not list files");

@@ -24,15 +24,15 @@ use crate::files::needed_files;
 use crate::name::Name;
 use crate::settings::Settings;
 
-/// Bytes that count as progress of an attempt.
+/// Number of bytes from which an attempt counts as progress.
 const PROGRESS_BYTES: u64 = 1 << 20;
-/// Timeouts after which a lock counts as abandoned if the locked file does not grow.
+/// Number of timeouts after which a lock counts as abandoned if the locked file does not grow.
 const LOCK_TIMEOUTS: u32 = 60;
 /// Time between two checks of a lock.
 const LOCK_PAUSE: Duration = Duration::from_millis(100);
 
-/// Downloads the needed files of a version that are not in the cache, and returns its commit. The description of the
-/// version is asked for at most `tries` times.
+/// Downloads the needed files of a version that are not in the cache, and returns its commit. The commit of the version
+/// is requested at most `tries` times.
 pub(crate) fn download(
     settings: &Settings,
     name: &Name,
@@ -110,7 +110,7 @@ impl Download<'_> {
         self.cache.link(self.commit, &file.name, &file.digest)
     }
 
-    /// Downloads a file, or the rest of it, to a path. If the file is damaged after that, the whole file is downloaded.
+    /// Downloads a file, or the rest of it, to a path. If the completed file is damaged, all of it is downloaded again.
     fn fetch_part(
         &self,
         file: &RemoteFile,
@@ -126,7 +126,7 @@ impl Download<'_> {
         let length = |part: &File| part.metadata().map(|data| data.len()).map_err(Error::io("read", path));
         let mut is_whole = false;
         loop {
-            // An earlier attempt of any length that cannot be continued is dropped.
+            // An earlier attempt that wrote more than the whole file cannot be continued.
             if length(&part)? > file.size {
                 part.set_len(0).map_err(Error::io("write", path))?;
             }
@@ -153,7 +153,7 @@ impl Download<'_> {
         }
     }
 
-    /// Appends the bytes of a file from a position.
+    /// Appends the bytes of a file from a position to `part`.
     fn append(
         &self,
         file: &RemoteFile,
@@ -164,7 +164,7 @@ impl Download<'_> {
     ) -> Result<(), Failure> {
         let mut answer = self.client.get(self.commit, &file.name, from)?;
         if from > 0 && !continues(&answer, from) {
-            // The server has sent the whole file, or nothing.
+            // The server has sent the file from its beginning, or no part of it.
             part.set_len(0).map_err(Error::io("write", path))?;
             from = 0;
             if answer.status.as_u16() != 200 {
@@ -189,7 +189,7 @@ impl Download<'_> {
     }
 }
 
-/// Returns whether an answer has the bytes of a file from a position.
+/// Returns whether a response has the bytes of a file from a position.
 fn continues(answer: &Answer, from: u64) -> bool {
     let range = answer.headers.get("content-range").and_then(|range| range.to_str().ok());
     answer.status.as_u16() == 206 && range.is_some_and(|range| range.starts_with(&format!("bytes {from}-")))
@@ -210,7 +210,8 @@ fn hashed<D: Digest + Write>(mut hash: D, file: &mut File) -> std::io::Result<St
     Ok(hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// Waits for the lock of a file; `None` if the file system has no locks. Processes of Python use the same lock.
+/// Waits for the lock of a file; `None` if the file system has no locks. `huggingface_hub` of Python uses the same
+/// lock.
 fn lock(
     path: &PathBuf,
     part: &Path,

@@ -64,7 +64,7 @@ impl ObjectCache {
     pub fn open(&self, url: &Path, bytes: u64, blake3: &str) -> Result<File> {
         let path = self.folder.join(blake3);
         if let Some(file) = self.valid_copy(&path, bytes, blake3)? {
-            // If the folder belongs to another user, this fails, and the copy only seems older.
+            // This fails if the folder belongs to another user. Then the copy only seems less recently used.
             let _ = file.set_modified(SystemTime::now());
             return Ok(file);
         }

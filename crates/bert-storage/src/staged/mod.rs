@@ -1,6 +1,6 @@
 //! A folder that one process fills step by step, and that is complete once its last file exists.
 //!
-//! All outputs use this protocol: data sets and their parts, runs, checkpoints, exports, fine-tunings.
+//! All outputs use this protocol: data sets and their parts, runs, checkpoints, exports, and results of fine-tuning.
 //!
 //! 1. [`StagedFolder::create`] creates the folder and [`StagedFolder::lock`] locks it for one process, which then
 //!    removes the leftovers of killed processes.
@@ -133,7 +133,7 @@ impl<'a> StagedFolder<'a> {
         lock::take(self.files, &self.path, lock, name)
     }
 
-    /// Fails if another process is using the folder. This check comes before all others and changes nothing.
+    /// Fails if another process is using the folder. Callers make this check before all others; it changes nothing.
     ///
     /// # Errors
     /// Fails as [`StagedFolder::lock`] does.

@@ -1,4 +1,4 @@
-//! Requests to a store: size, list, read, write and remove objects.
+//! Requests to a store, which list, read, write and remove objects and return their sizes.
 
 mod connection;
 mod error;
@@ -147,7 +147,8 @@ async fn upload_parts(object: &Object, file: &mut File, size: u64) -> io::Result
     match result {
         Ok(()) => Ok(upload),
         Err(error) => {
-            // The store may be unreachable; most stores remove old parts by a lifecycle rule of the bucket.
+            // This may fail, because the store may be unreachable. A lifecycle rule of the bucket can remove old parts
+            // later.
             let _ = upload.abort().await;
             Err(error)
         }

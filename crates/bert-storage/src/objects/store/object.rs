@@ -38,7 +38,7 @@ pub(super) fn start<T: Send + 'static>(request: impl Future<Output = T> + Send +
     });
     let (sender, receiver) = sync_channel(1);
     threads.spawn(async move {
-        // The receiver may no longer exist.
+        // If the receiver no longer exists, nobody needs the answer.
         let _ = sender.send(request.await);
     });
     receiver
@@ -142,7 +142,7 @@ fn retry_timeout() -> Result<Duration, object_store::Error> {
     })
 }
 
-/// Returns the URL of a server in lower case, or an error that names `variable` if it is not one.
+/// Returns the URL of a server in lower case, or an error that names `variable` if it is not such a URL.
 fn check_endpoint(variable: &str, endpoint: &str) -> Result<String, object_store::Error> {
     let lower = endpoint.to_ascii_lowercase();
     let host = lower.strip_prefix("http://").or_else(|| lower.strip_prefix("https://"));

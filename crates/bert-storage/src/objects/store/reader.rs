@@ -8,7 +8,7 @@ use object_store::{GetOptions, GetRange, ObjectStore};
 use crate::objects::store::error::failed;
 use crate::objects::store::object::{Object, answer, start};
 
-/// Size of the first block in bytes: a reader of only the header requests no more.
+/// Size of the first block in bytes: a caller that reads only the header requests no more.
 const FIRST_BLOCK: u64 = 1 << 16;
 /// Maximum size of the following blocks in bytes.
 const MAX_BLOCK: u64 = 8 << 20;
@@ -69,7 +69,7 @@ impl Read for ObjectReader {
             if self.block.len() as u64 != self.requested {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
-            // Prefetch only after the first block: a reader of the header does not need a second request.
+            // Prefetch only after the first block: a caller that reads only the header needs no second request.
             if !is_first {
                 self.request();
             }
