@@ -15,11 +15,11 @@ use regex::Regex;
 
 type Outcome = Result<(), Box<dyn std::error::Error>>;
 
-/// Synonyms of a line of the thesaurus.
+/// Maximum number of synonyms in a line of the output.
 const SYNONYMS: usize = 24;
-/// Fewest words of an entry of the thesaurus.
+/// Minimum number of words of an entry of the thesaurus; shorter ones are left out.
 const MIN_WORDS: usize = 6;
-/// Entries of a document, which is a range of the alphabet or of related words.
+/// Number of entries in a document, which are neighbours in the alphabet (Webster) or related words (WordNet).
 const WEBSTER_ENTRIES: usize = 12;
 const WORDNET_ENTRIES: usize = 20;
 
@@ -92,8 +92,8 @@ fn wordnet(file: &str, out: &mut impl Write) -> Outcome {
     Ok(writeln!(out)?)
 }
 
-/// Writes the entries of GCIDE whose every part is marked as Webster's of 1913: the headword with the first definition,
-/// then further definitions and quotations.
+/// Writes the entries of GCIDE of which every part is marked as Webster's of 1913: the headword with the first
+/// definition, then further definitions and quotations.
 fn webster(text: &str, out: &mut impl Write) -> Outcome {
     let source = Regex::new(r"\[([^\]\n]*(?:Webster|WordNet|PJC|Century|RP|CP|AS)[^\]\n]*)\]")?;
     let bracket = Regex::new(r"\[[^\]]*\]")?;
@@ -139,7 +139,7 @@ fn webster(text: &str, out: &mut impl Write) -> Outcome {
     Ok(())
 }
 
-/// Returns the entries of a dictionary whose headwords alone begin at the start of a line.
+/// Returns the entries of a dictionary in which only headwords begin at the start of a line.
 fn entries(text: &str) -> impl Iterator<Item = &str> {
     let starts = text.match_indices('\n').map(|(at, _)| at + 1);
     let starts = starts.filter(|&at| text[at..].chars().next().is_some_and(|first| !first.is_whitespace()));

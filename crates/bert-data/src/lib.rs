@@ -40,7 +40,7 @@
 //! | 1 | files -> texts: lines, rows of tables | `bert_text::Block` | [`bert_text`] |
 //! | 2 | texts -> documents of token ids | `Documents` | [`bert_tokenization`], `documents` |
 //! | 3 | documents -> store on disk, in segments of input files | `Store` | `builder::token_store` |
-//! | 4 | documents -> buckets, newly assigned in every pass | [`Bucket`] | `documents::bucket`, `builder::plan` |
+//! | 4 | documents -> buckets, newly assigned in every pass | [`Bucket`] | `documents`, `builder::plan` |
 //! | 5 | bucket -> sentence pairs -> masked instances | [`Instance`] | `instance`, `builder` |
 //! | 6 | rows -> row groups -> Parquet shards | `train-00000-of-00016.parquet` | `shard`, `builder::write_shards` |
 //! | 7 | shards -> a committed data set | [`DataSet`], [`Manifest`] | `dataset` |
@@ -68,9 +68,9 @@
 //! vocabulary, [`dry_run`] estimates the cost of a build, [`verify()`] checks a data set against its digests, and
 //! [`inspect`](fn@inspect) shows it. [`StoredRows`] reads any data set row by row; [`read_shard`] reads a single shard.
 //!
-//! Random numbers come from [`bert_random`], files are written by [`bert_storage`], and every function fails with an
-//! [`Error`]. The crate prints nothing. The feature `cli` derives command-line flags from the options; `chinese` adds
-//! Chinese word segmentation. Both are on by default.
+//! Random numbers come from [`bert_random`], files are written by [`bert_storage`], and every error is an [`Error`].
+//! The crate prints nothing. The feature `cli` derives command-line flags from the options; `chinese` adds Chinese word
+//! segmentation. Both are on by default.
 //!
 //! # Deviations from the reference
 //!
@@ -96,8 +96,8 @@
 //! 2. If all ten tries fail, the reference takes B from the same document and still labels it random; in a text of one
 //!    document this always happens. Here every other document of the text is equally likely, because the buckets are
 //!    drawn again in every pass. A text of one document gives actual pairs only.
-//! 3. It truncates at random, and much of such a sentence is never used.
-//! 4. Or `--max-predictions-per-seq 20`.
+//! 3. The reference truncates at random, and much of such a sentence is never used.
+//! 4. The option `--max-predictions-per-seq 20` has the same effect.
 //! 5. Buckets of documents are drawn again in every pass. Reference mode writes one shard.
 //! 6. The same seed in each process gives the same draws.
 //!
@@ -117,7 +117,8 @@
 //! | `--max-seq-length` below 8 | fails or gives nothing | rejected | none |
 //!
 //! 1. Without any text the reference writes an empty file.
-//! 2. More than 1 % of its words, and no file next to it states `strip_accents`. Reference mode strips them.
+//! 2. They are kept if more than 1 % of its words have accents and no file next to it states `strip_accents`. Reference
+//!    mode strips them.
 //!
 //! Files:
 //!

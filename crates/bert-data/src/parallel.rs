@@ -195,7 +195,7 @@ impl<I, F, R> OrderedQueue<I, F, R> {
             state.next += 1;
             state.in_flight -= size;
             match consumed {
-                // The receiver is gone when the calling thread panics.
+                // This fails only if the calling thread has panicked. Then nobody needs the progress.
                 Ok(Some(progress)) => drop(sender.send(progress)),
                 Ok(None) => state.end = Some(Ok(())),
                 Err(error) => state.end = Some(Err(error)),
@@ -206,7 +206,7 @@ impl<I, F, R> OrderedQueue<I, F, R> {
     }
 }
 
-/// Sets a flag when a thread panics.
+/// Guard that sets a flag when its thread panics.
 struct SetOnPanic<'a>(&'a AtomicBool);
 
 impl Drop for SetOnPanic<'_> {
@@ -217,7 +217,7 @@ impl Drop for SetOnPanic<'_> {
     }
 }
 
-/// Stops the other workers when a thread panics.
+/// Guard that stops the other workers when its thread panics.
 struct EndOnPanic<'a, I, F, R>(&'a OrderedQueue<I, F, R>);
 
 impl<I, F, R> Drop for EndOnPanic<'_, I, F, R> {

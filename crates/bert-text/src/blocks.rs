@@ -78,7 +78,7 @@ impl Block {
     }
 }
 
-/// Reader of one file, or of a range of it, as blocks.
+/// Reader of the blocks of one file, or of a range of a file.
 pub struct BlockReader {
     pub(crate) path: PathBuf,
     file: usize,
@@ -252,7 +252,7 @@ impl RowFile {
 
 /// The result of reading a row.
 pub(crate) enum NextRow {
-    /// There was a row.
+    /// A row was read.
     Row,
     /// The rows that follow belong to another block.
     NewBlock,
@@ -302,7 +302,7 @@ impl RowBlocks {
             return Ok(None);
         }
         let first_line = self.file.rows_read + 1;
-        // All articles of a block are in one wiki.
+        // All articles of a block belong to one wiki.
         let mut wiki = self.rows.wiki();
         let mut bytes = Vec::new();
         let mut row_ends = Vec::new();

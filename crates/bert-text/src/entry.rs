@@ -49,8 +49,9 @@ pub struct InputEntry {
     pub blake3: String,
 }
 
-/// Calls `ask` for each file, many at a time. If several calls fail, the error of the first file is returned; if several
-/// files have content that cannot be read, one error names them all.
+/// Calls `ask` for each file, many at a time, and returns the results in the order of the files. If several calls fail,
+/// the error of the first file is returned; if several files have content that cannot be read, one error names them
+/// all.
 pub fn each_file<T: Send>(files: &[PathBuf], ask: impl Fn(&Path) -> Result<T> + Sync) -> Result<Vec<T>> {
     // Object-store requests wait on the network; local files use the processor for decompression.
     let threads = if files.iter().any(|file| is_url(file)) {
@@ -73,7 +74,7 @@ pub fn each_file<T: Send>(files: &[PathBuf], ask: impl Fn(&Path) -> Result<T> + 
     asked.into_iter().collect()
 }
 
-/// Returns the message of an error about the content of a file.
+/// Returns the message of an error, if the error is about the content of a file.
 fn refusal(error: &Error) -> Option<String> {
     (error.class() == Class::Data && error.path().is_some()).then(|| error.to_string())
 }

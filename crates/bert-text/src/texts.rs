@@ -17,7 +17,7 @@ use crate::{Block, Format, Reading};
 pub struct TextRules<'a> {
     /// The rules by which files are recognized and read.
     pub reading: Reading<'a>,
-    /// The lines that are rejected.
+    /// The policy for lines that are not text.
     pub bad_lines: BadLines,
     /// Whether rows without text are rejected.
     pub strict_rows: bool,

@@ -8,7 +8,7 @@ use crate::dataset::manifest::Manifest;
 use crate::documents::selection::too_few;
 use crate::error::{Class, Result};
 
-/// Builds the held-out data set of a training data set that is complete; `None` without `--hold-out`.
+/// Builds the held-out data set of a complete training data set. Returns `None` without `--hold-out`.
 ///
 /// # Errors
 /// Fails as [`build`] does, and when no instance can be made of the held-out documents.
@@ -30,7 +30,7 @@ pub fn build_held_out(
 
 impl BuildConfig {
     /// Returns the configuration of the held-out data set: a different folder, the held-out documents, and one pass
-    /// with fixed masks, so that evaluations are comparable. `None` without `--hold-out`.
+    /// with fixed masks, so that evaluations are comparable. Returns `None` without `--hold-out`.
     #[must_use]
     pub fn held_out_config(&self) -> Option<Self> {
         let output = self.output.as_ref().filter(|_| self.hold_out.is_some() && !self.held_out)?;

@@ -42,7 +42,7 @@ pub fn merge_with_scratch(
     let output = &*on_disk(output);
     let scratch = scratch.map(on_disk);
     if let Some(scratch) = &scratch {
-        // A scratch folder that does not exist was named by mistake.
+        // If the scratch folder does not exist, its name is a mistake.
         std::fs::metadata(scratch).map_err(Error::io("read folder", scratch))?;
     }
     if let Some(objects) = ObjectOutput::new(output, true) {

@@ -211,7 +211,7 @@ impl PreparedBuild<'_> {
         Identity::new(self.resolved(self.config.num_shards.unwrap_or(0)), self.vocabulary.bytes())
     }
 
-    /// Rejects a finished data set whose options or text differ from the ones of this command.
+    /// Rejects a finished data set whose options or text differ from this command's.
     fn reject_other(&self, manifest: &Manifest, identity: &Identity) -> Result<()> {
         let folder = &*self.config.output()?;
         let counts = &manifest.report;
@@ -336,7 +336,7 @@ impl PreparedBuild<'_> {
         write_shard_files(&job, &mut bucket_workers, items, work, progress)
     }
 
-    /// Returns the result, with the first `--preview` instances as text.
+    /// Returns the outcome of a build, with the first `--preview` instances as text.
     fn outcome(&self, manifest: Manifest) -> Result<BuildOutcome> {
         let output = self.config.output()?.into_owned();
         let preview = match self.config.preview {

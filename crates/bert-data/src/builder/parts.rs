@@ -120,7 +120,7 @@ fn finished_before(
     let part = prepared.part;
     let receipt = match PartReceipt::read(output.folder.path(), part) {
         Err(error) if error.class() == Class::Data => {
-            // Treats a damaged receipt as a missing one. This part's own lock is held.
+            // A damaged receipt counts as missing. It can be removed, because this process holds the lock of the part.
             output.withdraw_receipt(part)?;
             return Ok(None);
         }
@@ -164,7 +164,7 @@ fn all_valid(
     let mut on_tick = || progress(BuildProgress { stage: BuildStage::Checking, done: 0, total });
     let mut workers = vec![(); prepared.pool.current_num_threads()];
     let shards = receipt.shards.iter().collect();
-    // Reads the whole file, also in a store.
+    // `has_digest` reads the whole file, also in a store.
     let check = |(): &mut (), shard: &WrittenShard| {
         has_digest(&output.path().join(&shard.entry.file), &shard.entry.blake3)
     };

@@ -67,14 +67,17 @@ pub(crate) fn prepare(config: &BuildConfig) -> Result<PreparedBuild<'_>> {
     })
 }
 
-/// Maximum bytes of the entries of a receipt: per shard, per pass, per length, and for everything else.
+/// Maximum bytes of a shard's entry in a receipt.
 pub(super) const SHARD: u64 = 400;
+/// Maximum bytes of a pass's entry in a receipt.
 pub(super) const PASS: u64 = 200;
+/// Maximum bytes of the entry of a sequence length in a receipt.
 const LENGTH: u64 = 20;
+/// Maximum bytes of everything else in a receipt.
 const REST: u64 = 8 << 20;
 
-/// Rejects a part whose receipt would exceed the maximum size of a sealed file. `inputs` is the size of the list of
-/// inputs in bytes.
+/// Rejects a part whose receipt would exceed the maximum size of a checksummed file. `inputs` is the size of the list
+/// of inputs in bytes.
 ///
 /// # Errors
 /// Fails when the receipt could exceed the maximum size.

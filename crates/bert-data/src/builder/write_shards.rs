@@ -149,7 +149,7 @@ pub(crate) fn write_shard_files<W: Send, T: Send + Clone>(
         );
         let PieceWriter { open, completed, .. } = writer;
         if let Some(last) = open.filter(|_| written.is_ok()) {
-            // After an error the receiver is gone; the error is reported elsewhere.
+            // This fails only if the finishing thread has returned an error, which is reported below.
             let _ = completed.send(last);
         }
         drop(completed);
@@ -162,7 +162,7 @@ pub(crate) fn write_shard_files<W: Send, T: Send + Clone>(
     Ok((shards, sum.finish()))
 }
 
-/// Appends pieces to their shards.
+/// Writer that appends pieces to their shards.
 struct PieceWriter<'a, 'j> {
     job: &'j ShardJob<'a>,
     open: Option<CompletedShard<'a>>,

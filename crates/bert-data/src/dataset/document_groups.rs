@@ -16,7 +16,7 @@ use crate::shard::documents::{DOCUMENTS_PER_BATCH, append, document_schema};
 use crate::shard::file::ShardFile;
 use crate::shard::schema::with_marks;
 
-/// Reads row groups of documents.
+/// Reader of row groups of documents.
 pub struct DocumentGroups {
     data: DataSet,
     /// Index of each shard's first row group and first document, counted across all shards.

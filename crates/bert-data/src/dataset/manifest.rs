@@ -219,7 +219,7 @@ impl Manifest {
         }
         let mut manifest: Self = serde_json::from_slice(json).map_err(invalid)?;
         manifest.check(path)?;
-        // `serde_json` may read a fraction with a different last bit.
+        // `serde_json` may read a fraction with a different last bit, so the fraction is computed again.
         let Invariants { tokens, covered_tokens, .. } = manifest.invariants;
         manifest.report.omitted_fraction = omitted_fraction(tokens, covered_tokens);
         Ok(manifest)
@@ -249,7 +249,7 @@ impl Manifest {
         self.check_sizes(folder)
     }
 
-    /// Compares the sizes of all shards. Objects are listed with one request.
+    /// Compares the sizes of all shards with the manifest. Objects are listed with one request.
     pub(crate) fn check_sizes(&self, folder: &Path) -> Result<()> {
         if !is_url(folder) {
             return (0..self.shards.len()).try_for_each(|shard| self.check_size(folder, shard));
@@ -273,7 +273,7 @@ impl Manifest {
         }
     }
 
-    /// Reads the vocabulary and compares its digest and size.
+    /// Reads the vocabulary and compares its digest and size with the manifest.
     ///
     /// # Errors
     /// Fails as [`Manifest::check_files`] does.
@@ -289,7 +289,7 @@ impl Manifest {
         Ok(vocabulary)
     }
 
-    /// Compares the size of a shard.
+    /// Compares the size of a shard with the manifest.
     ///
     /// # Errors
     /// Fails as [`Manifest::check_files`] does.
@@ -299,7 +299,7 @@ impl Manifest {
         self.compare_size(folder, index, found)
     }
 
-    /// Compares the digest of a shard.
+    /// Compares the digest of a shard with the manifest.
     ///
     /// # Errors
     /// Fails as [`Manifest::check_files`] does.
@@ -307,7 +307,7 @@ impl Manifest {
         check_digest_of(&self.shard_path(folder, index), &self.shards[index].blake3)
     }
 
-    /// Compares the number of rows and row groups of a shard.
+    /// Compares the numbers of rows and row groups of a shard with the manifest.
     pub(crate) fn check_rows(&self, folder: &Path, index: usize, rows: u64, groups: u64) -> Result<()> {
         let path = self.shard_path(folder, index);
         let shard = &self.shards[index];

@@ -100,7 +100,7 @@ impl DataSet {
     /// Checks that every shard exists, before any work is done with the data set. Objects are not checked.
     ///
     /// # Errors
-    /// Fails when a shard is missing or cannot be accessed; the error names the first one.
+    /// Fails when a shard is missing or cannot be accessed; the error names the first such shard.
     pub fn check_shards_exist(&self) -> Result<()> {
         for shard in 0..self.manifest.shards.len() {
             let path = self.shard_path(shard);
@@ -171,8 +171,8 @@ impl DataSet {
         self.read_groups(&file, &(0..file.groups()).collect::<Vec<_>>())
     }
 
-    /// Compares the size and digest of a shard. A shard in an object store is downloaded unless it is cached, and its
-    /// contents are compared during the download.
+    /// Compares the size and digest of a shard with the manifest. A shard in an object store is downloaded unless it is
+    /// cached, and its contents are compared during the download.
     ///
     /// # Errors
     /// Fails when the shard is missing, cannot be read or differs from the manifest; the error names the file, and for

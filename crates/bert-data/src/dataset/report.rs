@@ -16,9 +16,10 @@ use crate::documents::read_report::ReadReport;
 use crate::error::Result;
 use crate::instance::coverage::{Counters, Uncovered};
 
-/// Minimum fraction of uncovered tokens for a warning if there are several passes.
+/// Maximum fraction of uncovered tokens without a warning, for several passes.
 pub(super) const MAX_UNCOVERED: f64 = 0.01;
-/// The same fraction for a single pass, as in evaluation data: a pass always omits some tokens.
+/// Maximum fraction of uncovered tokens without a warning, for a single pass as in evaluation data: a pass always omits
+/// some tokens.
 pub(super) const MAX_UNCOVERED_ONE_PASS: f64 = 0.2;
 /// Number of equal ranges in the length histogram.
 const RANGES: usize = 16;

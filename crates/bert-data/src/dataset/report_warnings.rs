@@ -11,7 +11,7 @@ const MIN_LINES: u64 = 20;
 /// Share of random next sentences that documents of two or more sentences do not exceed: two or three sentences give
 /// 65 %, seven or eight give 62 %.
 const MAX_RANDOM: f64 = 0.66;
-/// Share of actual next sentences that such documents do not exceed.
+/// Share of actual next sentences that documents of two or more sentences do not exceed.
 const MAX_ACTUAL: f64 = 0.6;
 
 impl TextKinds {
@@ -115,12 +115,13 @@ impl DataReport {
         warnings
     }
 
-    /// Explains why tokens occur in no instance, and how to avoid it. Advises a larger `--dupe-factor` only if several
-    /// passes omit mostly different tokens.
+    /// Returns an explanation of why tokens occur in no instance, with advice. Advises a larger `--dupe-factor` only if
+    /// several passes omit mostly different tokens.
     pub(super) fn why_uncovered(&self, kinds: TextKinds, config: &ResolvedConfig) -> String {
         let uncovered = self.uncovered_fraction();
         let omitted = self.omitted_fraction;
-        // Expected fraction if every pass omitted tokens independently; `omitted` if all passes omitted the same.
+        // Expected fraction if every pass omitted tokens independently; it is `omitted` if all passes omitted the same
+        // tokens.
         let independent = omitted.powi(config.dupe_factor as i32);
         let mostly_independent = uncovered < 2.0 * independent && 2.0 * uncovered < independent + omitted;
         let several_passes = config.dupe_factor > 1 && config.layout == Layout::Instances;

@@ -18,7 +18,7 @@ use crate::instance::masking::{Masker, mask_stream, pair_stream};
 use crate::instance::pairs::{Instance, PairRules, draw_pairs};
 use crate::shard::row::{Row, ShardRows};
 
-/// Masks stored rows; reuses its buffers from row to row.
+/// Masker of stored rows, which reuses its buffers from row to row.
 #[derive(Clone, Debug)]
 pub struct RowMasker {
     seed: u64,
@@ -60,7 +60,7 @@ impl RowMasker {
     }
 }
 
-/// Generates instances from stored documents with the rules of a data set.
+/// Generator of instances from stored documents, with the rules of a data set.
 #[derive(Clone, Debug)]
 pub struct DocumentPasses {
     rules: PairRules,

@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::shard::file::ShardFile;
 use crate::shard::row::{Row, ShardRows};
 
-/// Reads rows by number; fast if the numbers ascend.
+/// Reader of rows by number, which is fast if the numbers ascend.
 pub struct StoredRows {
     data: DataSet,
     masks: Option<RowMasker>,

@@ -6,7 +6,7 @@
 /// follows, in any of these languages.
 const ABBREVIATIONS: &str = include_str!("abbreviations.txt");
 
-/// Returns the words of a kind of a language.
+/// Returns the abbreviations of one kind in a language.
 fn words(language: &str, kind: &str) -> Vec<&'static str> {
     let words = |line: &'static str| line.strip_prefix(language)?.strip_prefix(' ')?.strip_prefix(kind);
     ABBREVIATIONS.lines().find_map(words).map_or_else(Vec::new, |words| words.split_whitespace().collect())
@@ -41,7 +41,7 @@ impl Abbreviations {
 
     /// Returns whether a sentence continues across a border that was found after `before`.
     pub(super) fn continue_across(&self, before: &str, after: &str) -> bool {
-        // English is left to `sentencex`.
+        // A language without titles in the list, such as English, is left to `sentencex`.
         let stem = before.trim_end().strip_suffix('.').filter(|_| !self.titles.is_empty());
         let Some(before) = stem else { return false };
         let start = before

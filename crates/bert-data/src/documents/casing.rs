@@ -35,7 +35,7 @@ pub fn casing_warning(config: &BuildConfig) -> Result<Option<String>> {
     let (vocabulary, settings) = tokenizer_of(config)?;
     if settings.do_lower_case && !settings.strips_accents() && config.strip_accents.is_none() {
         let (accented, words) = accented_words(&vocabulary);
-        // Marks of other scripts are letters, so there is nothing to warn of.
+        // Marks of other scripts are letters, so they need no warning.
         let accented: Vec<_> =
             accented.into_iter().filter(|word| marks(word) == Some(Marks::Accents)).collect();
         let Some(first) = accented.first() else { return Ok(None) };

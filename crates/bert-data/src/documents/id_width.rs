@@ -60,14 +60,14 @@ impl Tally {
         self.add(Self { count: 1, fingerprint: document.0 });
     }
 
-    /// Adds the members of another set. A count that overflows stays at the maximum and then never matches.
+    /// Adds the members of another set. A sum of counts that would overflow becomes the maximum, which no real set has.
     pub(crate) fn add(&mut self, other: Self) {
         self.count = self.count.saturating_add(other.count);
         self.fingerprint = self.fingerprint.wrapping_add(other.fingerprint);
     }
 }
 
-/// The hash of a document: of the packed tokens of its sentences, in order.
+/// The hash of a document, computed from the packed tokens of its sentences in order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct DocumentHash(u64);
 

@@ -42,7 +42,7 @@ pub(crate) fn marks(word: &str) -> Option<Marks> {
     }
     for c in word.chars().nfd().filter(|&c| get_general_category(c) == GeneralCategory::NonspacingMark) {
         match u32::from(c) {
-            // Variants of emoji and of ideographs.
+            // Variation selectors, as of emoji and ideographs, are neither accents nor letters.
             0xFE00..=0xFE0F | 0x180B..=0x180D | 0xE0100..=0xE01EF => {}
             0x0300..=0x036F
             | 0x0483..=0x0487

@@ -248,15 +248,16 @@ impl Document<'_> {
     }
 }
 
-/// Collects documents: token ids of sentences in text order, and the ends of documents.
+/// Builder that collects documents: token ids of sentences in text order, and the ends of documents.
 pub(crate) struct DocumentsBuilder {
     documents: Documents,
     /// Files for the text and the index; `None` if the corpus is in memory.
     files: Option<[ScratchFile; 2]>,
     /// The counts before the open document.
     closed: Start,
-    /// Hash of the open document, followed by the boundaries of its sentences.
+    /// Hash of the open document.
     hash: DocumentHash,
+    /// Boundaries of the sentences of the open document.
     borders: Vec<u8>,
     packed: Vec<u8>,
 }

@@ -59,7 +59,7 @@ pub fn page(folder: &Path, instances: usize) -> Result<String> {
     Ok(bert_pages::page(&Head { title: &title, about: &about(manifest) }, &body))
 }
 
-/// Returns the subject in the head of the page.
+/// Returns the facts in the head of the page: input files, language and program.
 fn about(manifest: &Manifest) -> Vec<String> {
     let names = manifest.inputs.iter().take(3).map(|input| input.path.as_str());
     let more = manifest.inputs.len().saturating_sub(3);

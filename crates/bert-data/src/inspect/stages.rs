@@ -81,7 +81,7 @@ pub struct InstanceStage {
 pub struct Stages {
     /// The sentences of each document.
     pub documents: Vec<Vec<SentenceStage>>,
-    /// The instances of each document in turn.
+    /// The instances, in the order of their documents.
     pub instances: Vec<InstanceStage>,
 }
 

@@ -1,8 +1,8 @@
 //! Reads the text of a data set as token ids, for counting words.
 //!
-//! Each call receives consecutive tokens of one document, as they were before masking and without special tokens. If
-//! documents are stored, these are whole documents. If instances are stored, these are the segments of each instance,
-//! so the text appears once for each of the `--dupe-factor` passes.
+//! A callback receives the text as runs of consecutive tokens of one document, as they were before masking and without
+//! special tokens. If documents are stored, the runs are whole documents. If instances are stored, they are the
+//! segments of each instance, so the text appears once for each of the `--dupe-factor` passes.
 
 use std::path::Path;
 

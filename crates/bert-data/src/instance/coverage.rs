@@ -56,12 +56,12 @@ impl Uncovered {
 }
 
 impl SampledBlocks {
-    /// Samples a text with this number of tokens.
+    /// Returns the sampled blocks of a text with this number of tokens.
     pub(crate) fn new(tokens: u64) -> Self {
         Self::with_max_blocks(tokens, MAX_SAMPLED_TOKENS / BLOCK_TOKENS)
     }
 
-    /// Samples at most `max_blocks` blocks.
+    /// Returns the sampled blocks of a text, at most `max_blocks` of them.
     fn with_max_blocks(tokens: u64, max_blocks: u64) -> Self {
         Self { tokens, every: tokens.div_ceil(BLOCK_TOKENS).div_ceil(max_blocks).max(1) }
     }

@@ -37,18 +37,18 @@ pub struct MaskRules {
     pub masked_lm_prob: f64,
     /// Maximum number of masked tokens.
     pub max_predictions_per_seq: usize,
-    /// Mask whole words instead of single pieces.
+    /// Whether whole words are masked instead of single pieces.
     pub do_whole_word_mask: bool,
     /// Maximum number of words in a span; above 1 the units are whole words.
     pub max_ngram: usize,
-    /// Replace tokens by tokens that are neither special nor `[unused...]`.
+    /// Whether random replacements are never special tokens or `[unused...]` tokens.
     pub random_word_skip_special: bool,
-    /// Use the 2018 script's rules and its order of draws.
+    /// Whether the 2018 script's rules and its order of draws are used.
     pub reference: bool,
 }
 
 impl Default for MaskRules {
-    /// Returns the default rules of the builder: 15 % and at most 20 single pieces.
+    /// Returns rules that mask 15 % of the tokens as single pieces, but at most 20.
     fn default() -> Self {
         Self {
             masked_lm_prob: 0.15,
@@ -270,12 +270,12 @@ impl KeyedInstances {
     }
 }
 
-/// Returns the mask stream of a document in one pass; instance `n` uses branch `n`.
+/// Returns the random stream for the masks of a document in one pass; instance `n` uses branch `n`.
 pub(crate) fn mask_stream(seed: u64, pass: u64, document: u64) -> Stream {
     Stream::new(seed, Domain::Masks, &[pass, document])
 }
 
-/// Returns the pair stream of a document in one pass.
+/// Returns the random stream for the pairs of a document in one pass.
 pub(crate) fn pair_stream(seed: u64, pass: u64, document: u64) -> Stream {
     Stream::new(seed, Domain::Pairs, &[pass, document])
 }

@@ -42,7 +42,7 @@ impl Spans {
         words: &[(u32, u32)],
         random: &mut R,
     ) -> Option<Range<usize>> {
-        // n words have at least n tokens, and the room only shrinks.
+        // Spans of more words than `room` never fit again: n words have at least n tokens, and the room only shrinks.
         self.starts.truncate(room);
         while let Some(at) = draw_length(&self.starts, random) {
             let drawn = random.below(self.starts[at].len());

@@ -25,7 +25,7 @@ use crate::error::Result;
 pub struct Instance {
     /// Token ids with `[CLS]` and `[SEP]` (`input_ids`).
     pub tokens: Vec<TokenId>,
-    /// 0 for `[CLS] A [SEP]`, 1 for `B [SEP]`.
+    /// Segment of each token: 0 for `[CLS] A [SEP]`, 1 for `B [SEP]`.
     pub segment_ids: Vec<i8>,
     /// Positions of the masked tokens, ascending; none before masking.
     pub masked_lm_positions: Vec<u32>,
@@ -46,7 +46,7 @@ impl Instance {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pair {
     a: Segment,
-    /// Empty if there is only one segment.
+    /// Segment B, which is empty if there is only one segment.
     b: Segment,
     /// Whether B was drawn from another document.
     b_elsewhere: bool,
@@ -80,14 +80,14 @@ pub struct PairRules {
     pub max_seq_length: usize,
     /// Probability that a document's instances get a shorter target length.
     pub short_seq_prob: f64,
-    /// Use the 2018 script's rules: ten draws for another document, and the same document if all fail. Otherwise one
-    /// exact draw among the other documents; a corpus of one document gives only consecutive pairs.
+    /// Whether the 2018 script's rules apply: ten draws for another document, and the same document if all fail.
+    /// Otherwise one draw selects among the other documents; a corpus of one document gives only consecutive pairs.
     pub reference: bool,
     /// Relation between the segments.
     pub nsp: Nsp,
-    /// `[CLS]`.
+    /// The id of `[CLS]`.
     pub cls: TokenId,
-    /// `[SEP]`.
+    /// The id of `[SEP]`.
     pub sep: TokenId,
 }
 
@@ -113,7 +113,7 @@ pub(crate) struct UncutPair {
     pub(crate) b: Range<usize>,
 }
 
-/// Draws all pairs of one document in one pass and hands each to `emit`, together with the source of draws.
+/// Draws all pairs of one document in one pass and passes each to `emit`, together with the source of draws.
 ///
 /// # Errors
 /// Returns the errors of `emit`.
@@ -127,7 +127,7 @@ pub(crate) fn draw_pairs<R: Random>(
     draw_uncut_pairs(documents, index, rules, random, |random, pair, _| emit(random, pair))
 }
 
-/// Draws pairs as [`draw_pairs`] and also hands the segments before their truncation to `emit`.
+/// Draws pairs as [`draw_pairs`] does, and also passes the segments before their truncation to `emit`.
 ///
 /// # Errors
 /// Returns the errors of `emit`.

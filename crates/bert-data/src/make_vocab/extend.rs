@@ -57,7 +57,7 @@ pub struct ExtensionReport {
     pub words: u64,
     /// Number of new pieces.
     pub added: usize,
-    /// Number of new pieces on rows of `[unusedN]`.
+    /// Number of new pieces that take the id of an `[unusedN]` token.
     pub on_unused_rows: usize,
     /// Average number of pieces per word, before and after; a word that cannot be spelled is one piece, `[UNK]`.
     pub pieces_per_word: [f64; 2],
@@ -130,7 +130,7 @@ fn extend(
     ExtendedVocabulary { tokens, added, report, read: VocabReport::default() }
 }
 
-/// Returns whether a token is `[unusedN]`, a row that BERT's vocabularies reserve.
+/// Returns whether a token is `[unusedN]`, whose id BERT's vocabularies reserve.
 fn is_unused(token: &str) -> bool {
     let number = token.strip_prefix("[unused").and_then(|rest| rest.strip_suffix(']'));
     number.is_some_and(|number| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()))

@@ -84,7 +84,7 @@ pub(super) fn merge(
             break;
         }
         let new = tokens.joined(pair);
-        // Sorted by pair.
+        // Sorted by pair, so that the order of the new candidates does not depend on hashing.
         let mut formed: BTreeMap<Pair, Vec<u32>> = BTreeMap::new();
         for word in top.words {
             let count = words.counts[word as usize] as i64;

@@ -39,8 +39,9 @@ use crate::documents::read::Source;
 use crate::error::{Error, Result};
 use crate::parallel::Workers;
 
-/// Default minimum size of the alphabet, and the fraction of the text that a larger alphabet covers.
+/// Default minimum size of the alphabet.
 const ALPHABET: usize = 1000;
+/// Fraction of the text that a larger default alphabet covers, as numerator and denominator.
 const COVERED: (u128, u128) = (9_999, 10_000);
 
 /// Trains a vocabulary on text; accepts the same inputs as [`crate::build`]. `progress` receives the bytes read from

@@ -3,7 +3,7 @@
 //! A row is a document. The documents of a data set are in the order of pass 0, which is random and reproducible
 //! (`dataset::document_groups`), so any row group is a sample of the text.
 //!
-//! Size: the ids are written with plain encoding and compressed by zstd, which finds repeated phrases. On the bench
+//! Size: the ids are written with plain encoding and compressed by zstd, which finds repeated phrases. On the benchmark
 //! corpus (1.85 million tokens) this takes 2.6 MB. A dictionary takes 2.8 MB; byte-stream split takes 2.65 MB, and
 //! fewer readers support it.
 

@@ -62,7 +62,7 @@ impl ShardFile {
             let rows = u64::try_from(group.num_rows()).unwrap_or(u64::MAX);
             starts.push(starts[starts.len() - 1].saturating_add(rows));
         }
-        // As `ParquetFile` does: the Parquet types alone decide.
+        // As in `ParquetFile`, only the Parquet types decide.
         let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
         let metadata = ArrowReaderMetadata::try_new(metadata.clone(), options).map_err(unreadable)?;
         Ok(Self { path: path.to_owned(), file, metadata, starts })

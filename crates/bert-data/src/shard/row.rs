@@ -13,7 +13,7 @@ use crate::instance::pairs::Instance;
 pub struct Row<'a> {
     /// Token ids after masking, with `[CLS]` and a `[SEP]` after each segment, without padding.
     pub input_ids: &'a [TokenId],
-    /// 0 or 1 for each token.
+    /// Segment of each token: 0 or 1.
     pub segment_ids: &'a [i8],
     /// Positions of the masked tokens, ascending; none in a stored row if the loader masks.
     pub masked_lm_positions: &'a [u32],

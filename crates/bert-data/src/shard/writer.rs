@@ -172,7 +172,7 @@ impl GroupEncoder {
         fill: impl FnOnce(&mut TakeBatch<'_>) -> Result<Tally, ParquetError>,
     ) -> Result<EncodedRowGroup> {
         let encode = || -> Result<EncodedRowGroup, ParquetError> {
-            // The number of the group matters to encrypted files only.
+            // The number of the group is 0, because it matters to encrypted files only.
             let mut columns = self.0.create_column_writers(0)?;
             let mut write = |batch: &RecordBatch| -> Result<(), ParquetError> {
                 let schema = batch.schema();
@@ -299,8 +299,8 @@ pub const FORMAT_VERSION: u32 = 4;
 ///
 /// Raise it with every change by which the same options and text give different rows (a different order of draws, a
 /// different rule for pairs or masks), or by which a work folder changes. A build continues only with the version that
-/// it was started with. 2: sentences longer than an instance are used in pieces. 3: rows are generated bucket by
-/// bucket.
+/// it was started with. Since version 2, sentences longer than an instance are used in pieces. Since version 3, rows
+/// are generated bucket by bucket.
 pub const STREAMS_VERSION: u32 = 3;
 
 /// The columns in which rows are stored.

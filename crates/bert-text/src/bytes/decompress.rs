@@ -1,8 +1,8 @@
 //! Decompresses gzip, zstd, bzip2, xz, lzma and lzip in bounded memory, with the behaviour of the tools of these names.
 //!
 //! A file may consist of several members, streams or frames. `gzip` and `bzip2` skip the bytes after the last one and
-//! print a warning; this module skips and counts them (`Source::ignored`). A window or dictionary may take up to `MEMORY`
-//! bytes, the largest window of `zstd --long=31`. Memory use never exceeds the size of the text.
+//! print a warning; this module skips and counts them (`Source::ignored`). A window or dictionary may take up to
+//! `MEMORY` bytes, the largest window of `zstd --long=31`. Only the part of it that the text fills is used.
 
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
@@ -34,10 +34,10 @@ const BUFFER: usize = 1 << 17;
 pub(crate) fn compression_of(head: &[u8]) -> Option<&'static str> {
     match head {
         [0x1f, 0x8b, ..] => Some("gzip"),
-        // A frame, a frame of zstd 0.5 to 0.7, or a skippable frame, with which pzstd begins.
+        // The file begins with a frame, with a frame of zstd 0.5 to 0.7, or, if pzstd wrote it, with a skippable frame.
         [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x25..=0x27, 0xb5, 0x2f, 0xfd, ..] => Some("zstd"),
         [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => Some("zstd"),
-        // "BZh", the block size, and the first byte of a block or of the end of the stream.
+        // The file begins with "BZh", the block size, and the first byte of a block or of the end of the stream.
         [b'B', b'Z', b'h', b'1'..=b'9', 0x31 | 0x17, ..] => Some("bzip2"),
         [0xfd, b'7', b'z', b'X', b'Z', 0, ..] => Some("xz"),
         [0x5d, 0, 0, ..] => Some("lzma"),
@@ -46,8 +46,8 @@ pub(crate) fn compression_of(head: &[u8]) -> Option<&'static str> {
     }
 }
 
-/// The bytes read from disk, and the trailing bytes ignored. They are behind a lock, because a reader may move between
-/// threads.
+/// The digest and the number of the bytes read from disk, and the number of trailing bytes ignored. They are behind a
+/// lock, because a reader may move between threads.
 #[derive(Default)]
 struct ReadStats {
     hasher: blake3::Hasher,
@@ -127,7 +127,7 @@ impl Source {
     }
 }
 
-/// Reader that counts and digests the bytes from disk.
+/// Reader that counts and hashes the bytes from disk.
 struct Tee {
     file: Box<dyn Read + Send>,
     stats: Arc<Mutex<ReadStats>>,
@@ -245,7 +245,7 @@ impl Read for OneStream {
 
 /// All members of a file, one after another. Other bytes after a member are skipped and counted.
 struct Members<M> {
-    /// The decoder of the present member.
+    /// The decoder of the current member.
     member: Option<M>,
     begin: fn(Raw) -> M,
     /// Returns the bytes after a member.
@@ -326,7 +326,7 @@ fn large_window(format: &str, window: Option<u64>) -> Error {
     ))
 }
 
-/// Returns whether an error of zstd or liblzma is about memory: not enough available, or more needed than allowed.
+/// Returns whether an error of zstd or liblzma means that memory is not available, or that more is needed than allowed.
 fn is_of_memory(error: &str) -> bool {
     let error = error.to_lowercase();
     ["too much memory", "not enough memory", "memory limit", "allocate memory"]
@@ -338,7 +338,8 @@ fn is_of_memory(error: &str) -> bool {
 fn window_of(format: &str, head: &[u8]) -> Option<u64> {
     match format {
         "zstd" => zstd_window(head),
-        // The last filter of a block is LZMA2: its id, the size of its properties, its dictionary size.
+        // The last filter of a block is LZMA2. Its bytes are its id, the size of its properties, and its dictionary
+        // size.
         "xz" => {
             let header = head.get(12..12 + 4 * (1 + usize::from(*head.get(12)?)))?;
             let at = header.windows(2).position(|pair| pair == [0x21, 1])?;

@@ -111,7 +111,7 @@ fn first_document(path: &Path, from: u64, format: Format) -> io::Result<Option<u
     let mut text = BufReader::new(open_stream_at(path, from)?).take(MAX_SEARCH);
     let mut at = from;
     let mut line = Vec::new();
-    // The first line may be cut.
+    // The first line may begin before `from`.
     let mut is_whole = false;
     loop {
         line.clear();
@@ -133,13 +133,13 @@ fn first_document(path: &Path, from: u64, format: Format) -> io::Result<Option<u
 pub struct RangeDigests {
     /// The chaining values of the bytes between the two cuts.
     pub blocks: ChainingValues,
-    /// Digest of the bytes before the text, which belong to the text of the range before.
+    /// Digest of the bytes before the text, which belong to the text of the previous range.
     pub before_text: String,
-    /// Digest of the last bytes of the text, which the range after also reads.
+    /// Digest of the last bytes of the text, which the next range also reads.
     pub text_end: String,
 }
 
-/// Computes the digests of a range while it is read.
+/// State that computes the digests of a range while the range is read.
 pub(crate) struct RangeState {
     range: FileRange,
     at: u64,

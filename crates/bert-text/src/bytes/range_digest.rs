@@ -63,7 +63,7 @@ fn subtree(values: &[ChainingValue], block: u64, bytes: u64) -> ChainingValue {
     merge_subtrees_non_root(&left, &right, Mode::Hash)
 }
 
-/// Computes the chaining values of the blocks of a range while it is read.
+/// Hasher that computes the chaining values of the blocks of a range while the range is read.
 #[derive(Clone)]
 pub(crate) struct RangeHasher {
     /// Number of bytes of each block.

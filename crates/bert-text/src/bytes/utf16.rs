@@ -31,7 +31,7 @@ pub(crate) fn name(head: &[u8]) -> Option<&'static str> {
     }
 }
 
-/// Reader that converts UTF-16 to UTF-8; halves of characters become U+FFFD.
+/// Reader that converts UTF-16 to UTF-8; halves of surrogate pairs become U+FFFD.
 pub(crate) struct Utf16<R> {
     inner: R,
     decoder: Decoder,
@@ -52,7 +52,8 @@ impl<R: Read> Read for Utf16<R> {
             let mut bytes = [0; 1 << 14];
             let length = self.inner.read(&mut bytes)?;
             self.ended = length == 0;
-            // Two bytes become at most three.
+            // Two bytes become at most three, so the text has room for all of them, and the result of the decoder can
+            // be ignored.
             let mut text = String::with_capacity(2 * bytes.len());
             let _ = self.decoder.decode_to_string(&bytes[..length], &mut text, self.ended);
             self.text = io::Cursor::new(text.into_bytes());

@@ -97,7 +97,7 @@ impl RowSource for DocTags {
     }
 }
 
-/// Returns whether a text is the name of an attribute.
+/// Returns whether a text has the form of an attribute's name.
 fn is_name(text: &str) -> bool {
     !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric())
 }
@@ -108,7 +108,8 @@ fn title(tag: &[u8]) -> Vec<u8> {
     let title = text
         .split_once("title=\"")
         .and_then(|(_, rest)| {
-            // A title may have quotes; its last one is followed by another attribute or the end of the tag.
+            // A title may contain quotes. The quote that ends the title is followed by another attribute or by the end
+            // of the tag.
             let next = rest
                 .match_indices("\" ")
                 .find(|(at, _)| rest[at + 2..].split_once('=').is_some_and(|(name, _)| is_name(name)));

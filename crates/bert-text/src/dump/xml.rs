@@ -69,7 +69,7 @@ impl Dump {
     pub(super) fn new(source: &mut Source) -> Self {
         let text = source.take_decoded();
         let mut xml = Reader::from_reader(BufReader::with_capacity(AHEAD, text.take(LIMIT)));
-        // Page texts have no entities of their own; a lone ampersand is text.
+        // Page texts define no entities, so a lone ampersand is text.
         xml.config_mut().allow_dangling_amp = true;
         Self {
             xml,
@@ -245,7 +245,7 @@ impl Dump {
         Ok(())
     }
 
-    /// Appends one of the five entities of XML; others are text.
+    /// Appends the character of one of XML's five entities; any other entity is appended as text.
     fn append_entity(&mut self, name: &[u8]) -> Result<()> {
         match str::from_utf8(name).ok().and_then(quick_xml::escape::resolve_xml_entity) {
             Some(text) => self.append(text.as_bytes()),

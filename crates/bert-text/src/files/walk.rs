@@ -204,7 +204,7 @@ fn with_plain_brackets(pattern: &str) -> String {
 pub(super) fn collect(pattern: &str, walk: &mut Walk) -> Result<()> {
     let found = collect_as_it_is(pattern, walk)?;
     if walk.found.is_empty() && pattern.contains('[') {
-        // An error is reported from the first attempt only.
+        // If the pattern with plain brackets is invalid, only the result of the first attempt is reported.
         let _ = collect_as_it_is(&with_plain_brackets(pattern), walk)?;
     }
     match found {

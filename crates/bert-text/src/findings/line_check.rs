@@ -13,7 +13,7 @@ use super::signs::Signs;
 use crate::Block;
 use crate::error::{Error, Result};
 
-/// At most one line in this number may be bad.
+/// Number of lines among which at most one may be bad.
 const GOOD_PER_BAD: u64 = 20;
 /// Minimum number of lines before a file can be rejected early, when more than half of them are bad.
 const ENOUGH: u64 = 20;
@@ -21,12 +21,12 @@ const ENOUGH: u64 = 20;
 /// Policy for lines that are not text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum BadLines {
-    /// Repair and count them; reject a file with many of them.
+    /// Repair and count bad lines; reject a file with many of them.
     #[default]
     Few,
-    /// Reject the first one (`--strict-utf8`).
+    /// Reject the first bad line (`--strict-utf8`).
     None,
-    /// Repair and count them, however many there are (`--lossy-utf8`).
+    /// Repair and count any number of bad lines (`--lossy-utf8`).
     Any,
 }
 

@@ -9,31 +9,31 @@ use crate::Format;
 use crate::forms::text::FormCounts;
 use crate::reading::recorded_file_name;
 
-/// A kind of observation about a file.
+/// A kind of observation about a file, and the unit of its count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Remark {
     /// The file contains no token.
     NoText,
-    /// Trailing bytes after the compressed data; counts bytes.
+    /// Trailing bytes after the compressed data (unit: bytes).
     IgnoredBytes,
-    /// Carriage returns inside lines; counts lines.
+    /// Carriage returns inside lines (unit: lines).
     CarriageReturns,
-    /// Halves of surrogate pairs in JSON; counts rows.
+    /// Halves of surrogate pairs in JSON (unit: rows).
     HalfSurrogates,
     /// Markup: lines or rows with tags.
     Tags,
-    /// CSV or TSV read by the default column; counts rows.
+    /// CSV or TSV whose text was read from the default column (unit: rows).
     Table,
-    /// The language of a dump has no sentence rules; counts articles.
+    /// The language of a dump has no sentence rules (unit: articles).
     SentenceRules,
-    /// Lines that break inside sentences and were joined; counts breaks.
+    /// Lines that break inside sentences and were joined (unit: breaks).
     JoinedLines,
     /// Lines that were joined in the same way, where the file is one document.
     JoinedBook,
-    /// Lines that break inside sentences and were read as sentences; counts breaks.
+    /// Lines that break inside sentences and were read as sentences (unit: breaks).
     BrokenLines,
-    /// Rows whose lines break inside sentences and were joined; counts rows.
+    /// Rows whose lines break inside sentences and were joined (unit: rows).
     JoinedRows,
     /// Lines with tabs in a file that is not a table.
     Tabs,
@@ -43,37 +43,37 @@ pub enum Remark {
     LiteralBreaks,
     /// Lines or rows with `<unk>`.
     UnknownWords,
-    /// Lines or rows in UTF-8 that was encoded twice.
+    /// Lines or rows that were encoded as UTF-8 twice.
     TwiceEncoded,
     /// Lines or rows with accents as separate characters.
     Decomposed,
     /// Zero-width spaces that were read as spaces.
     ZeroWidthSpaces,
-    /// Files with one token per line; counts lines.
+    /// One token per line (unit: lines).
     Columns,
-    /// Subtitles; counts lines.
+    /// Subtitles (unit: lines).
     Subtitles,
-    /// Mails; counts mails without text.
+    /// Mails (unit: mails without text).
     Mail,
-    /// Records of MEDLINE or RIS; counts records without abstracts.
+    /// Records of MEDLINE or RIS (unit: records without abstracts).
     Records,
-    /// Files of Bible verses; counts lines.
+    /// A Bible with one verse per line (unit: lines).
     Verses,
-    /// Text with separators of documents; counts lines.
+    /// Text with separators such as `<|endoftext|>` between documents (unit: lines).
     Delimited,
-    /// Page numbers and heads that were left out; counts lines.
+    /// Page numbers and page headers that were left out (unit: lines).
     PageHeads,
-    /// Sentences that were cut because no end was found in their script; counts sentences.
+    /// Sentences that were cut because no end was found in their script (unit: sentences).
     Unsegmented,
     /// Lines or rows whose words are not separated, in a script without spaces.
     Unseparated,
     /// Words that are longer than the tokenizer's limit.
     LongWords,
-    /// Lines or rows with marks between fields.
+    /// Lines or rows with separators such as `|` between fields.
     Fields,
     /// Lines or rows that begin with an identifier or a number.
     Identifiers,
-    /// Lines of marks.
+    /// Lines that consist of one repeated character, such as `-----`.
     Rules,
 }
 
@@ -201,7 +201,7 @@ impl Remarks {
 }
 
 impl Occurrences {
-    /// Returns the file or files in words.
+    /// Returns the file, or the number of files and the first one, as part of a sentence.
     fn origin(&self) -> String {
         let first = self.first.escape_debug();
         match self.files {

@@ -12,10 +12,11 @@ use crate::forms::line_breaks::BrokenLines;
 const EXAMPLES: usize = 2;
 
 /// A sign that a line or row is not running text: its remark, the minimum percentage of the texts of a file for the
-/// remark, the flags of the bytes that a text with the sign has, and whether a text with these flags has the sign.
+/// remark, the flags of the bytes that a text with the sign has, and a function that returns whether a text with these
+/// flags has the sign.
 type Sign = (Remark, u64, u16, fn(&str) -> bool);
 
-/// All signs. Columns are searched for in lines only.
+/// All signs. Tabs count only in texts of one line.
 const SIGNS: [Sign; 12] = [
     (Remark::Tabs, 50, TAB, |text| !text.contains('\n')),
     (Remark::Entities, 10, AMPERSAND, |text| are_frequent(count_entities(text), text)),
@@ -44,22 +45,22 @@ const BAR: u16 = 512;
 const RULE: u16 = 1024;
 const DIGIT: u16 = 2048;
 
-/// Marks of which lines between documents consist.
+/// Characters that are repeated in the lines that some files have between documents.
 const RULE_MARKS: [u8; 5] = *b"-_=~#";
 
-/// Flags of the bytes with which signs begin.
+/// The flag of each byte value that occurs in a sign, and 0 for other bytes.
 const FLAGS: [u16; 256] = {
     let mut flags = [0; 256];
     flags[b'\t' as usize] = TAB;
     flags[b'&' as usize] = AMPERSAND;
     flags[b'<' as usize] = LESS;
     flags[b'\\' as usize] = BACKSLASH;
-    // Combining marks of Latin, Greek and Cyrillic.
+    // These bytes begin combining marks of Latin, Greek and Cyrillic.
     flags[0xCC] = MARK;
     flags[0xCD] = MARK;
     flags[0xC2] = C2;
     flags[0xC3] = C3;
-    // The scripts of India and Southeast Asia.
+    // These bytes begin the letters of India and Southeast Asia.
     flags[0xE0] = ASIAN;
     flags[0xE1] = ASIAN;
     flags[0xE2] = E2;
@@ -126,7 +127,7 @@ impl Signs {
         }
     }
 
-    /// Removes the counts of accents that are separate characters, which do not matter if accents are stripped.
+    /// Removes the count of texts with accents as separate characters. They do not matter if accents are stripped.
     pub fn forget_decomposed(&mut self) {
         for (index, _) in SIGNS.iter().enumerate().filter(|(_, sign)| sign.0 == Remark::Decomposed) {
             self.counts[index] = 0;
@@ -200,27 +201,27 @@ fn is_decomposed(text: &str) -> bool {
     text.chars().any(is_accent)
 }
 
-/// Returns whether a line has marks between fields: `+++$+++`, or bars. In Indian scripts, bars are full stops.
+/// Returns whether a line has separators between fields: `+++$+++`, or bars. In Indian scripts, bars are full stops.
 fn has_fields(text: &str) -> bool {
     let inside = text.trim_matches(['|', ' ']);
     let is_asian = || text.bytes().any(|byte| FLAGS[usize::from(byte)] == ASIAN);
     text.contains("+++$+++") || inside.contains('|') && !is_asian()
 }
 
-/// Minimum number of characters of a line of marks.
+/// Minimum number of characters of a line that consists of one repeated character.
 const MIN_RULE: usize = 4;
 
-/// Returns whether a line consists of one repeated mark.
+/// Returns whether a line consists of one repeated character of [`RULE_MARKS`].
 fn is_rule(text: &str) -> bool {
     let first = text.as_bytes()[0];
     text.len() >= MIN_RULE && RULE_MARKS.contains(&first) && text.bytes().all(|byte| byte == first)
 }
 
-/// Minimum length of an identifier with joiners.
+/// Minimum length of an identifier in bytes.
 const IDENTIFIER: usize = 6;
 
-/// Returns whether a line begins with an identifier: a word of letters, digits and joiners such as `1089-134686-0000`; a
-/// time code; or a verse of a book, such as `Genesis 1:1` or `1 Samuel 2:3`.
+/// Returns whether a line begins with an identifier: a word of letters, digits, and hyphens or underscores, such as
+/// `1089-134686-0000`; a time code; or a verse of a book, such as `Genesis 1:1` or `1 Samuel 2:3`.
 fn begins_with_identifier(text: &str) -> bool {
     let mut words = text.splitn(4, [' ', '\t']);
     let first = words.next().unwrap_or_default();
@@ -267,7 +268,7 @@ fn is_unseparated(text: &str) -> bool {
     2 * letters > text.chars().count() && letters > MAX_WORD * words
 }
 
-/// Maximum number of bytes per sign in a long row; a row with fewer signs only mentions them.
+/// Maximum number of bytes per sign in a long row. A text about markup, for example, has fewer signs.
 const BYTES_PER_SIGN: usize = 100;
 
 /// Returns whether signs are frequent in a text: one in a line, more in a long row.
@@ -275,7 +276,7 @@ fn are_frequent(signs: usize, text: &str) -> bool {
     signs > 0 && signs * BYTES_PER_SIGN >= text.len()
 }
 
-/// Returns whether a text is markup: tags are frequent, or it ends with one.
+/// Returns whether a text is markup: tags are frequent, or the text ends with a tag.
 fn is_markup(text: &str) -> bool {
     let tags = count_tags(text);
     are_frequent(tags, text) || tags > 0 && text.ends_with('>')
@@ -303,7 +304,7 @@ fn count_tags(text: &str) -> usize {
     text.match_indices('<').filter(|(at, _)| is_tag(&text[at + 1..])).count()
 }
 
-/// Returns whether a backslash and `n` stand between words; in code a quote or a bracket follows.
+/// Returns whether a backslash and `n` occur between words. In code, a quote or a bracket follows them.
 fn has_literal_break(text: &str) -> bool {
     text.match_indices("\\n").any(|(at, _)| {
         let before = text[..at].chars().next_back();

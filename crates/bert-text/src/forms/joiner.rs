@@ -32,7 +32,7 @@ fn hash(first: &str, second: &str) -> u64 {
     twox_hash::XxHash3_64::oneshot(word.trim_matches(|c: char| !c.is_alphanumeric()).as_bytes())
 }
 
-/// Joins the lines of paragraphs.
+/// Joiner of the lines of paragraphs.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Joiner {
     pub(crate) breaks: LineBreaks,
@@ -125,7 +125,7 @@ impl Joiner {
 pub struct Joined {
     /// The paragraphs.
     pub paragraphs: Vec<String>,
-    /// A break inside a sentence: two lines.
+    /// An example of a break inside a sentence: the lines before and after it.
     pub example: Option<[String; 2]>,
 }
 

@@ -15,11 +15,11 @@ const MIN_WIDTH: usize = 30;
 const MIN_PROSE: usize = 60;
 /// Minimum median length for scripts without lower-case letters, in which the width is the only evidence.
 const MIN_WIDTH_WITHOUT_CASE: usize = 45;
-/// The same for text of ideographs.
+/// Minimum median length for text of ideographs.
 const MIN_WIDTH_OF_IDEOGRAPHS: usize = 20;
-/// The same for columns.
+/// Minimum median length for text of ideographs in narrow columns.
 const MIN_COLUMN_OF_IDEOGRAPHS: usize = 12;
-/// Minimum number of breaks for a decision about the lines of a file.
+/// Minimum number of breaks for a decision from the first lines of a file.
 const ENOUGH_BREAKS: usize = 8;
 /// Minimum mean length of lines that break before lower-case letters at any width.
 const MIN_RAGGED: usize = 45;
@@ -63,8 +63,8 @@ impl<'a> Line<'a> {
         self.text.trim_start_matches(['"', '\'', '(', '[', '\u{201c}', '\u{ab}', '\u{2018}']).chars().next()
     }
 
-    /// Returns whether the line ends inside a sentence as far as its last character shows: a letter, a digit, a comma, a
-    /// dash. Code ends with brackets and semicolons.
+    /// Returns whether the line ends inside a sentence as far as its last character shows: a letter, a digit, a comma,
+    /// a dash. A line of code that ends with a bracket or a semicolon is not open.
     pub(super) fn is_open(self) -> bool {
         let last = self.text.chars().next_back();
         !ends_sentence(self.text)
@@ -119,7 +119,7 @@ fn is_mark(c: char) -> bool {
 }
 
 /// Returns whether a character belongs to a script of Southeast Asia without spaces between words: Thai, Lao, Tibetan,
-/// Burmese, Khmer, and the scripts of their neighbours.
+/// Burmese, Khmer, and related scripts.
 pub(crate) fn is_without_blanks(c: char) -> bool {
     matches!(u32::from(c), 0x0E00..=0x109F | 0x1780..=0x17FF | 0x1950..=0x1AAF | 0xA9E0..=0xA9FF | 0xAA00..=0xAADF)
 }
@@ -223,7 +223,7 @@ impl LineBreaks {
             return false;
         }
         let is_cased = 2 * self.cased >= self.full.max(1);
-        // In narrow columns many sentences end inside lines, in verse few.
+        // In narrow columns many sentences end inside lines; in verse few do.
         let are_columns = 10 * self.full >= 9 * self.open && 2 * self.ends_inside >= self.ends;
         let min_width = if are_columns && self.is_cjk {
             MIN_COLUMN_OF_IDEOGRAPHS
@@ -259,9 +259,9 @@ impl LineBreaks {
     }
 }
 
-/// Returns whether a sentence ends inside a line: after `.`, `!` and `?` before a space only, after the marks of other
-/// scripts anywhere. A full stop follows a word of four letters or more, because shorter ones may be abbreviations. In
-/// narrow columns few sentences end with a line.
+/// Returns whether a sentence ends inside a line. `.`, `!` and `?` count only before a space, and the marks of other
+/// scripts anywhere. A full stop counts only after four letters, because a shorter word may be an abbreviation. In
+/// narrow columns, few sentences end where a line ends.
 fn ends_inside(line: &str) -> bool {
     let is_word_end = |at: usize| line[..at].chars().rev().take(4).filter(|c| c.is_alphabetic()).count() == 4;
     let ends_word = |rest: &str| rest.trim_start_matches(closes).starts_with(char::is_whitespace);

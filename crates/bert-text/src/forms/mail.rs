@@ -118,8 +118,8 @@ fn has_date(line: &str) -> bool {
     line.split_whitespace().any(is_time) && line.split_whitespace().any(|word| are_digits(word, 4))
 }
 
-/// Names of header fields. A mail has at least one of them if it has neither the address of its sender nor a date with
-/// a time.
+/// Names of header fields. Without the address of a sender and without a date with a time, lines are recognized as a
+/// header only if they have one of these fields.
 const FIELDS: [&str; 4] = ["message-id", "received", "mime-version", "content-type"];
 
 /// Returns whether the first lines of a file are the header of a mail, in a mailbox or alone.

@@ -42,7 +42,7 @@ fn converter(format: Format, lines: &[&str]) -> Box<dyn Converter> {
 /// Counts that a reader and the owner of its blocks share.
 pub(crate) type SharedCounts = Arc<Mutex<FormCounts>>;
 
-/// Reader of a file in some form as lines of text.
+/// Reader that converts a file in some form to lines of text.
 pub(crate) struct Converted {
     text: Box<dyn BufRead + Send>,
     converter: Box<dyn Converter>,

@@ -6,7 +6,7 @@ use super::mail::are_mails;
 use crate::Format;
 use crate::reading::{LineBreaks as Setting, Reading};
 
-/// Minimum number of lines of a form that is recognized by all of its lines.
+/// Minimum number of lines from which a form is recognized by the share of lines with a property.
 const ENOUGH: usize = 5;
 
 /// Returns the form of the file that begins with these complete lines, or `None` for lines of sentences or paragraphs.
@@ -49,7 +49,7 @@ pub(crate) fn recognize(lines: &[&str], reading: Reading<'_>) -> Option<Format> 
     is_wrapped.then_some(Format::Wrapped)
 }
 
-/// Returns whether at least 95 % of enough lines have a property.
+/// Returns whether there are at least [`ENOUGH`] lines, of which at least 95 % have a property.
 fn are_nearly_all(lines: &[&str], has: impl Fn(&str) -> bool) -> bool {
     lines.len() >= ENOUGH && 20 * lines.iter().filter(|line| has(line)).count() >= 19 * lines.len()
 }

@@ -1,11 +1,11 @@
 //! Converted text: lines with a blank line between documents.
 
-/// Converts the lines of one form.
+/// Converter of the lines of a file in one form.
 pub(super) trait Converter: Send {
     /// Reads a line without its end, and appends lines of text.
     fn line(&mut self, line: &str, out: &mut Text);
 
-    /// Reads a line that is not UTF-8. It is checked and repaired later, with the other lines.
+    /// Reads a line that is not UTF-8. The line is checked and repaired later, with the other lines.
     fn raw_line(&mut self, line: &[u8], out: &mut Text) {
         out.lines.extend_from_slice(line);
         out.lines.push(b'\n');
@@ -54,7 +54,7 @@ pub(crate) struct FormCounts {
     pub(crate) left_out: u64,
     /// The first line that was left out.
     pub(crate) left_out_line: Option<String>,
-    /// An example of a break inside a sentence: two lines.
+    /// An example of a break inside a sentence: the lines before and after it.
     pub(crate) example: Option<[String; 2]>,
     /// Whether the file is one document.
     pub(crate) is_one_document: bool,

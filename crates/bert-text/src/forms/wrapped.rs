@@ -54,7 +54,7 @@ fn page_heads(lines: &[&str], breaks: &LineBreaks) -> HashSet<String> {
     let mut last = None;
     for (at, &line) in lines.iter().enumerate() {
         let shape = page_shape(line);
-        // The foot of a page may have two lines.
+        // The footer of a page may have two lines.
         let after = lines[at + 1..].iter().take_while(|line| !line.trim_matches(' ').is_empty()).take(2);
         let is_at_feed = line.starts_with('\u{c}') || after.into_iter().any(|next| next.starts_with('\u{c}'));
         let is_alone = is_border(before(at)) && is_border(lines.get(at + 1));

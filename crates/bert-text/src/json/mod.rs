@@ -70,7 +70,7 @@ pub(crate) fn read_row(json: &str, path: &Path, line: u64, column: &str) -> Resu
     Err(no_text(column, &problem).at_line(path, line))
 }
 
-/// Returns a hint where the text is, if it is nested inside a row.
+/// Returns a hint about where the text is, if it is nested inside a row.
 fn rows_within(json: &str, column: &str) -> String {
     let object: Map<String, Value> = serde_json::from_str(&repaired(json).json).unwrap_or_default();
     let is_plain = |key: &str| key.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
@@ -120,7 +120,7 @@ pub(crate) struct Repaired<'a> {
 }
 
 /// Repairs JSON: NaN and infinite numbers become nulls, halves of surrogate pairs U+FFFD, and commas before a closing
-/// bracket spaces.
+/// bracket become spaces.
 pub(crate) fn repaired(json: &str) -> Repaired<'_> {
     let mut out = String::with_capacity(json.len());
     let mut half_pair = false;

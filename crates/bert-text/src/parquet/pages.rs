@@ -49,7 +49,7 @@ impl PageHeader {
             match field.id {
                 2 => page.decompressed = header.number(field)?,
                 3 => page.stored = header.number(field)?,
-                // A data page or a dictionary: each begins with its number of values.
+                // The header of a data page or a dictionary page begins with its number of values.
                 5 | 7 => header.fields_of(field, |inner, field| match field.id {
                     1 => inner.number(field).map(|number| page.values = number),
                     _ => inner.skip(field),
@@ -114,7 +114,8 @@ pub(crate) fn check_pages(file: &File, start: u64, length: u64, codec: Compressi
     Ok(largest)
 }
 
-/// Rejects a page that decompresses to more than `limit` bytes. Damage is left to the decoder.
+/// Rejects a page that decompresses to more than `limit` bytes. A damaged page is not rejected here, because the
+/// decoder reports it.
 fn reject_bomb(mut stored: impl Read, codec: Compression, limit: u64) -> Result<()> {
     let is_more = match codec {
         Compression::GZIP(_) => is_longer(flate2::read::MultiGzDecoder::new(stored), limit),

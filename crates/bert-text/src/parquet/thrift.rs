@@ -132,7 +132,7 @@ impl<R: Read> Compact<R> {
             return Err(wrong("structs or lists are nested too deeply".to_owned()));
         };
         match kind {
-            // The type is the value.
+            // The type of a boolean is its value, so no bytes follow.
             TRUE | FALSE => Ok(()),
             BYTE => self.pass(1),
             I16 | I32 | I64 => self.unsigned().map(drop),

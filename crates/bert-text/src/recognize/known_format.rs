@@ -48,7 +48,7 @@ const BINARY: &[Signature] = &[
     (0, &[b"AT&TFORM\0"], "a DjVu document", EXTRACT),
     (60, &[b"BOOKMOBI\0"], "a Kindle book", EXTRACT),
     (0, &[b"ARROW1\0\0"], "an Arrow file (Feather)", TABLE),
-    // Written by `save_to_disk` of datasets.
+    // `save_to_disk` of the library `datasets` writes such files.
     (0, &[b"\xff\xff\xff\xff"], "an Arrow stream", TABLE),
     (0, &[b"Obj\x01"], "an Avro file", TABLE),
     (0, &[b"SEQ\x06"], "a Hadoop sequence file", TABLE),
@@ -243,13 +243,13 @@ fn structure_format(path: &Path, head: &[u8]) -> Option<(&'static str, &'static 
     if eight.is_some_and(|length| length < 100 << 20) && head[8..].starts_with(b"{\"") {
         return Some(("a model (safetensors)", NO_TEXT));
     }
-    // The first piece of a protocol buffer: two lengths, then a special token.
+    // A SentencePiece model is a protocol buffer. It begins with two lengths and a special token.
     if let [0x0a, _, 0x0a, length, word @ ..] = head
         && word.get(..usize::from(*length)).is_some_and(|word| word.starts_with(b"<") && word.ends_with(b">"))
     {
         return Some(("a model of SentencePiece", TOKENS));
     }
-    // The length of a record, its checksum, and a protocol buffer.
+    // A TFRecord file begins with the length of a record, its checksum, and a protocol buffer.
     if eight.is_some_and(|length| (8..1 << 32).contains(&length)) && head.get(12) == Some(&0x0a) {
         return Some(("a TFRecord file", TABLE));
     }
@@ -265,13 +265,13 @@ fn structure_format(path: &Path, head: &[u8]) -> Option<(&'static str, &'static 
     }
 }
 
-/// Returns whether a file begins with a tar header of any version: its checksum is right.
+/// Returns whether a file begins with a tar header of any version, which is recognized by its checksum.
 fn is_tar(head: &[u8]) -> bool {
     let Some(header) = head.get(..512) else { return false };
     let field = header[148..156].split(|byte| *byte == 0 || *byte == b' ').find(|part| !part.is_empty());
     let stored = field.and_then(|digits| u32::from_str_radix(std::str::from_utf8(digits).ok()?, 8).ok());
     let sum = |bytes: &[u8]| bytes.iter().map(|&byte| u32::from(byte)).sum::<u32>();
-    // The checksum field itself counts as spaces.
+    // For the checksum, its own field counts as eight spaces.
     stored == Some(sum(&header[..148]) + 8 * u32::from(b' ') + sum(&header[156..]))
 }
 

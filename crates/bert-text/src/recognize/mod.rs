@@ -60,7 +60,7 @@ pub(super) fn articles(head: &[u8]) -> Option<Format> {
 
 /// The beginning of the text of a file.
 pub(super) struct Head<'a> {
-    /// Complete lines, without a byte-order mark; the last line may be cut.
+    /// The first lines, without a byte-order mark; the last one may be cut.
     text: &'a str,
     /// Whether this is the whole file.
     is_whole: bool,
@@ -82,7 +82,7 @@ impl<'a> Head<'a> {
 const CSV_NAMES: [&str; 1] = [".csv"];
 const TSV_NAMES: [&str; 2] = [".tsv", ".tab"];
 
-/// Returns the name of a file in lower case, without the suffix of a compression.
+/// Returns the name of a file in lower case, without its compression suffix.
 fn unpacked_name(path: &Path) -> String {
     let name = path.file_name().map(|name| name.to_string_lossy().to_ascii_lowercase()).unwrap_or_default();
     let packed = [".gz", ".gzip", ".zst", ".zstd", ".bz2", ".bzip2", ".xz", ".lzma", ".lz"];
@@ -147,7 +147,7 @@ fn json(head: &Head<'_>, is_named: bool) -> Option<Layout> {
         return (is_named || good >= bad).then_some(Layout::JsonLines);
     }
     let first_is_whole = head.is_whole || text.contains('\n');
-    // A single line that is cut gives no more information.
+    // If even the first line is cut, JSON Lines cannot be told from one JSON value, so JSON Lines are assumed.
     match first_value(text, is_named) {
         Value::Bad => None,
         Value::Cut if !is_array && !first_is_whole => Some(Layout::JsonLines),

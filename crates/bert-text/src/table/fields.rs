@@ -1,4 +1,4 @@
-//! Splits separated values into fields: the one parser of CSV and TSV.
+//! Splits separated values into fields: the only parser of CSV and TSV.
 //!
 //! A quoted field may contain separators, line ends and doubled quotes (RFC 4180), or quotes after a backslash in a
 //! table whose beginning has them, as MySQL and Spark write it. The fields of TSV are quoted only if its beginning
@@ -38,7 +38,7 @@ pub(super) struct FieldParser {
     place: Place,
     /// Line of the next byte.
     pub(super) line: u64,
-    /// Bytes of the fields of the row, one after the other, and where each ends.
+    /// Bytes of the fields of the row, one after the other, and the end of each field.
     bytes: Vec<u8>,
     ends: Vec<usize>,
     /// The line in which the row begins.
@@ -48,8 +48,8 @@ pub(super) struct FieldParser {
     row_ended: bool,
     /// The line in which the last quoted field begins.
     quoted_line: u64,
-    /// The line in which the first quoted field of several lines begins that is not closed before a separator or a line
-    /// end.
+    /// The first line of a quoted field that spans several lines and continues after its closing quote; the first such
+    /// field.
     pub(super) open_quote: Option<u64>,
     /// The line of the first quote that is inside a field of one line and is not doubled.
     pub(super) stray_quote: Option<u64>,
@@ -152,7 +152,7 @@ impl FieldParser {
                 self.end_field();
                 Place::FieldStart
             }
-            // Before the line feed that ends the row.
+            // A carriage return may precede the line feed that ends the row.
             Place::AfterQuote if byte == b'\r' => Place::AfterQuote,
             Place::AfterQuote => {
                 self.escaped += u64::from(self.before == b'\\');
@@ -168,7 +168,7 @@ impl FieldParser {
                 self.text(byte, Place::Unquoted)
             }
         };
-        // The byte before a quote that may end a field.
+        // `before` is the byte before a quote that may end a field.
         if self.place != Place::AfterQuote {
             self.before = byte;
         }

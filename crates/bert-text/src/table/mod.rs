@@ -39,7 +39,7 @@ use crate::remarks::{Remark, Remarks};
 use crate::texts::TextRules;
 use crate::{Block, BlockReader, Format, InputEntry, Reading, each_file};
 
-/// Returns the format of each file. All files that are rejected are in one error.
+/// Returns the format of each file. One error names all rejected files.
 ///
 /// # Errors
 /// Fails when [`Format::detect`] fails, when the first lines of a file are not UTF-8, or when a table has no text

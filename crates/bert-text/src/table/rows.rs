@@ -81,7 +81,7 @@ pub struct Header {
 pub struct TableReader {
     path: PathBuf,
     rows: Rows,
-    /// The first row, if it is read again.
+    /// The first row, if `next_row` still has to return it.
     first: Option<Row>,
 }
 

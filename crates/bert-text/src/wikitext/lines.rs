@@ -17,7 +17,7 @@ pub(super) fn tidy_lines(text: &str) -> String {
             (section, has_paragraph) = (out.len(), false);
             continue;
         }
-        // Cells of a table that a template began.
+        // Such a line is a cell of a table that a template began.
         let is_cell = line.starts_with('|') || line.starts_with('!') && !ends_sentence(line);
         if line.is_empty() || is_cell {
             continue;
@@ -42,8 +42,8 @@ fn is_heading(line: &str) -> bool {
     line.len() > 2 && line.starts_with('=') && line.ends_with('=')
 }
 
-/// Appends a line with single spaces, without empty brackets and without spaces before punctuation: references and
-/// templates were there.
+/// Appends a line with single spaces, without empty brackets and without spaces before punctuation, which removed
+/// references and templates leave.
 fn append_tidy(line: &str, out: &mut String) {
     let start = out.len();
     // Positions in `out` of brackets that have had no letter since.

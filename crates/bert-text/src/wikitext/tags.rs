@@ -19,7 +19,7 @@ pub(super) enum Content {
 }
 
 impl Content {
-    /// Returns the treatment with a name of the list of elements.
+    /// Returns the treatment that has this name in the list of elements.
     fn from_name(name: &str) -> Self {
         match name {
             "line" => Self::Line,
@@ -63,7 +63,7 @@ pub(super) fn tag(text: &str) -> Option<Tag> {
     if !rest.starts_with(['>', '/', ' ', '\t', '\n']) {
         return None;
     }
-    // `<br</p>`: the next tag is another one.
+    // In `<br</p>`, the first tag has no `>`.
     let end = rest.find(['>', '<']).filter(|&end| rest.as_bytes()[end] == b'>')?;
     let is_empty = rest[..end].ends_with('/') && !is_end;
     Some(Tag { name, content, is_end, is_empty, length: text.len() - rest.len() + end + 1 })

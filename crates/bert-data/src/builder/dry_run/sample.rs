@@ -36,7 +36,7 @@ impl Sample {
         let mut sample = Self::default();
         let bad_lines = prepared.config.text_rules().bad_lines;
         let mut lines = LineCheck::default();
-        // The number of each block, the block, and the bytes of the text that it represents.
+        // Each item is the number of a block, the block, and the bytes of the text that it represents.
         let mut sampled = Vec::new();
         let mut number = 0usize;
         let mut distance = 1;

@@ -34,7 +34,7 @@ pub(crate) enum OutputState<'a> {
     Finished(Box<Manifest>),
 }
 
-/// The output that a build asks for.
+/// The output that a build requests.
 pub(crate) struct Target<'a> {
     folder: StagedFolder<'a>,
     objects: Option<ObjectOutput>,
@@ -63,8 +63,8 @@ impl<'a> Target<'a> {
         Ok(Self { folder: StagedFolder::new(files, &path), objects, scratch, overwrite, part, identity })
     }
 
-    /// Rejects an output that cannot be used. Returns the manifest of a finished data set as [`check`] does, also from an
-    /// object store. Changes nothing.
+    /// Rejects an output that cannot be used. Returns the manifest of a finished data set as [`check`] does, in a
+    /// folder or an object store. Changes nothing.
     pub(crate) fn finished(&self) -> Result<Option<Manifest>> {
         let Self { folder, objects, overwrite, part, identity, .. } = self;
         let found = check(folder, *overwrite, *part, identity)?;
@@ -88,7 +88,7 @@ impl<'a> Target<'a> {
             // Parts run concurrently, each with an exclusive lock on its own part.
             vec![self.folder.lock_shared()?, self.folder.lock(&self.part.lock_name())?]
         };
-        // Checks again, now under the lock.
+        // Checks again, because another process may have finished the data set before this one took the lock.
         if let Some(manifest) = self.finished()? {
             return Ok(OutputState::Finished(Box::new(manifest)));
         }
@@ -143,8 +143,8 @@ fn is_ignored_file(name: &str) -> bool {
 
 /// Returns the first name that belongs to someone else, in a folder that contains nothing from a build.
 fn find_foreign(names: &[String]) -> Option<&String> {
-    // Shards, a vocabulary and a data card are ours only in a folder with a manifest, a work folder or a receipt. All
-    // other files in such a folder were added later and are kept.
+    // Shards, a vocabulary and a data card belong to a build only in a folder with a manifest, a work folder or a
+    // receipt. All other files in such a folder were added later and are kept.
     let ours = names
         .iter()
         .any(|name| name == MANIFEST || matches!(owner_of(name), Some(Owner::Work(_) | Owner::Receipt(_))));
@@ -215,7 +215,8 @@ fn withdraw_held_out(folder: &StagedFolder<'_>) -> Result<()> {
 }
 
 impl Drop for Output<'_> {
-    /// After a failure without finished work, removes everything that this build created.
+    /// Removes everything that this build created, if it failed without finished work. Errors of the removal are
+    /// ignored, because a destructor cannot return them.
     fn drop(&mut self) {
         if self.work.is_kept() {
             return;

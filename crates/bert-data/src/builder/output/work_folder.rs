@@ -176,7 +176,7 @@ pub(crate) fn check(folder: &StagedFolder<'_>, identity: &Identity, overwrite: b
     Err(unfinished_build(&differences).at(output_of(folder)))
 }
 
-/// Removes the tokenized text from a folder, and the folder if it is then empty. Files of others stay.
+/// Removes the tokenized text from a folder, and the folder if it is then empty. Other files stay.
 pub(crate) fn remove_text(folder: &StagedFolder<'_>) -> Result<()> {
     folder.clear(is_text_file)?;
     folder.remove_if_empty()?;

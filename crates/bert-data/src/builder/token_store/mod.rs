@@ -38,8 +38,9 @@ use crate::parallel::Workers;
 struct SegmentReceipt {
     /// Digest of the build identity under which the segment was written.
     identity: String,
-    /// Index of the segment, followed by the total number of segments.
+    /// Index of the segment.
     segment: u64,
+    /// Total number of segments.
     segments: u64,
     read: ReadReport,
     /// The range of the file, if the segment is a range of a divided file.
@@ -323,7 +324,7 @@ impl Division {
             let SegmentReceipt { mut read, range, counts, columns, .. } = receipt;
             let files = text.paths(&prepared.files);
             for (entry, path) in read.inputs.iter_mut().zip(files) {
-                // The present location of the file.
+                // The entry gets the present location of the file.
                 entry.path = recorded_name(path);
             }
             segment_digests.push((read.without_paths(), range.clone(), counts, columns));

@@ -56,7 +56,7 @@ impl Store {
     }
 }
 
-/// Reads documents by number.
+/// Reader of documents by number.
 pub(crate) struct StoreReader<'a> {
     store: &'a Store,
     stop: &'a AtomicBool,

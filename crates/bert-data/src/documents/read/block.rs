@@ -223,7 +223,7 @@ pub(crate) fn piece_lengths(
     })
 }
 
-/// Joins tokenized blocks into documents, in order.
+/// Joiner of tokenized blocks, in order, into documents.
 pub(super) struct Joiner<'a> {
     documents: DocumentsBuilder,
     pub(super) report: ReadReport,
@@ -267,7 +267,7 @@ impl<'a> Joiner<'a> {
         let mut remarks = self.lines.add_block(block.lines, path, block.ends_file, self.rules.bad_lines)?;
         self.file_tokens += block.ids.len();
         if block.ends_file {
-            // A file may contain only characters that yield no token.
+            // A file can have characters but no token, which is known only after tokenization.
             if remarks.is_without(Remark::NoText) {
                 remarks.add_count(Remark::NoText, path, u64::from(self.file_tokens == 0));
             }

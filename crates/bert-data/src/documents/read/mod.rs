@@ -89,7 +89,7 @@ pub(crate) struct RangeRead {
     pub(crate) digests: RangeDigests,
 }
 
-/// Reads and tokenizes files; each thread keeps its word cache from call to call.
+/// Reader that tokenizes files; each thread keeps its word cache from call to call.
 pub(crate) struct TextReader<'a> {
     encoders: Vec<Encoder<'a>>,
     /// Ids of `[UNK]`, without and with word mark.
