@@ -1,4 +1,4 @@
-//! The Python module `bert_data`: the parts of a build as plain functions, for engines that schedule Python.
+//! The Python module `bert_data`: the parts of a build as plain functions, for engines that run Python tasks.
 //!
 //! `plan` lists the parts, `run` runs one, `run_batch` runs the parts of an Arrow batch, and `commit` combines them
 //! into a data set. The functions are stateless, so any scheduler may run them anywhere, repeatedly. They release the

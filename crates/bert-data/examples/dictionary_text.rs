@@ -19,8 +19,9 @@ type Outcome = Result<(), Box<dyn std::error::Error>>;
 const SYNONYMS: usize = 24;
 /// Minimum number of words of an entry of the thesaurus; shorter ones are left out.
 const MIN_WORDS: usize = 6;
-/// Number of entries in a document, which are neighbours in the alphabet (Webster) or related words (WordNet).
+/// Number of entries in a document of Webster's, which are neighbours in the alphabet.
 const WEBSTER_ENTRIES: usize = 12;
+/// Number of entries in a document of WordNet, which are related words.
 const WORDNET_ENTRIES: usize = 20;
 
 fn main() -> Outcome {

@@ -1,4 +1,4 @@
-//! Prints the text of each article of a Wikipedia dump as JSON Lines, and the seconds on stderr.
+//! Prints the text of each article of a Wikipedia dump as JSON Lines, and the time in seconds on stderr.
 //!
 //! ```sh
 //! cargo run --release --example dump_text -- xxwiki-pages-articles.xml.bz2 > articles.jsonl

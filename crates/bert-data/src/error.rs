@@ -1,7 +1,7 @@
 //! The error type, and errors that several modules report.
 //!
-//! The documented exit codes of the programs: 1 error, 2 usage or configuration, 3 bad or corrupt data, 6 output in use by
-//! another process, 75 too early (the same command works later).
+//! The data programs have these exit codes: 1 error, 2 usage or configuration, 3 bad or corrupt data, 6 output in use
+//! by another process, 75 too early (the same command works later).
 
 pub(crate) use bert_storage::check_value;
 pub use bert_storage::{Class, Error, Result, is_disk_full};

@@ -128,7 +128,7 @@
 //! | `next_sentence_labels` | a list with one element | the number `next_sentence_label` | none |
 //! | report | the first 20 instances are logged | a report, a data card (2) | |
 //!
-//! 1. The padded fields and both masks follow from the lengths. `--columns hf` pads.
+//! 1. The padded fields and both masks follow from the lengths. With `--columns hf`, rows are padded.
 //! 2. `--preview N` and `bert inspect` show instances.
 //!
 //! Some quirks of the reference are kept on purpose, in both modes. A document of one sentence gives random next

@@ -115,7 +115,7 @@ impl<'a, W: Send> Workers<'a, W> {
 
 /// State shared by the workers of [`Workers::map_in_order`].
 struct OrderedQueue<I, F, R> {
-    /// `None` after the first error of the iterator.
+    /// The items that are not started yet; `None` after the first error of the iterator.
     items: Mutex<Option<I>>,
     consume: Mutex<F>,
     state: Mutex<State<R>>,
@@ -132,7 +132,7 @@ struct State<R> {
     next: usize,
     /// Whether some worker is consuming results.
     consuming: bool,
-    /// Set when the work ends before the last item.
+    /// The result of the work, if it ended before the last item.
     end: Option<Result<()>>,
 }
 

@@ -46,7 +46,7 @@ impl Name {
         Error::new(content(self.is_data), format!("{self}: {reason}"))
     }
 
-    /// Returns the same name at a commit.
+    /// Returns the name with this commit as its version.
     pub(crate) fn at(&self, commit: &str) -> Self {
         Self { revision: Some(commit.to_string()), ..self.clone() }
     }

@@ -8,8 +8,8 @@ use crate::stream::{Random, Stream};
 
 /// Maximum length of an order that is shuffled in a table.
 const MAX_TABLE: u64 = 1 << 16;
-/// Rounds of the network; four rounds turn a pseudo-random function into a pseudo-random permutation (Luby and Rackoff
-/// 1988).
+/// Number of rounds of the network. Four rounds already turn a pseudo-random function into a pseudo-random permutation
+/// (Luby and Rackoff 1988).
 const ROUNDS: usize = 6;
 
 /// A random order of `0..n`.

@@ -1,4 +1,4 @@
-//! Draws the initial values of parameters: a pure function of the seed and the parameter's published name.
+//! Draws the initial values of parameters, as a pure function of the seed and the parameter's published name.
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};

@@ -172,7 +172,7 @@ impl Error {
         self
     }
 
-    /// Returns the error with the mark that it is about something that does not exist.
+    /// Returns the error, marked as an error about something that does not exist.
     pub fn absent(mut self) -> Self {
         self.0.is_absent = true;
         self

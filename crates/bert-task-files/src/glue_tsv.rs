@@ -10,7 +10,7 @@ use bert_text::{ColumnLookup, ColumnPlace, find_column};
 
 use crate::lines::{LabelUse, is_missing_class};
 
-/// Converts the lines of one file to examples.
+/// Converter of the lines of one file to examples.
 pub(super) struct RowReader<'a> {
     task: &'a Task,
     labels: LabelUse,
@@ -84,7 +84,7 @@ impl<'a> RowReader<'a> {
     fn minbert_line(&mut self, text: &str) -> Result<Option<Example>, Error> {
         let (label, text) =
             text.split_once(" ||| ").ok_or_else(|| Error::data("expected \"LABEL ||| TEXT\""))?;
-        // Check the label even if it is ignored: a blanked label in a test file must still be a valid label.
+        // Check the label even if it is ignored: the placeholder in a test file must be a valid label too.
         let Some(label) = self.label(label.trim())? else { return Ok(None) };
         Ok(Some(Example {
             index: self.rows.to_string(),
@@ -152,7 +152,7 @@ pub(crate) fn table_column(header: &[impl AsRef<str>], column: &str) -> Result<C
     }
 }
 
-/// Returns the index of a column in a header, as [`table_column`].
+/// Returns the index of a column in a header, as [`table_column`] does.
 pub(crate) fn column_index(header: &[impl AsRef<str>], column: &str) -> Result<usize, Error> {
     table_column(header, column).map(|place| place.index)
 }

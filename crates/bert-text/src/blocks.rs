@@ -25,7 +25,8 @@ const GROWTH: u64 = 500;
 /// Maximum number of rows of a block, reached if rows are short or null.
 pub(crate) const ROWS: usize = 1 << 16;
 
-/// Whole lines of one file, where every line but a file's last ends in `\n`; or whole rows of Parquet, CSV or TSV.
+/// Whole lines of one file, where every line but a file's last ends in `\n`; or whole rows of Parquet, CSV or TSV, or
+/// whole articles.
 #[derive(Clone, Debug, Default)]
 pub struct Block {
     /// Index of the file in the list of inputs.
@@ -278,7 +279,7 @@ pub(crate) trait RowSource: Send {
     }
 }
 
-/// Reader of the rows of a file as blocks.
+/// Reader of blocks of the rows of a file.
 pub struct RowBlocks {
     /// Index of the file in the list of inputs.
     index: usize,

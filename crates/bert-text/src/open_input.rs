@@ -10,9 +10,9 @@ use crate::recognize::known_format::reject_known_format;
 use crate::recognize::{self, Head, Layout};
 
 impl Format {
-    /// Recognizes a file by its content after decompression: Parquet, JSON, CSV, TSV, or else text. Ambiguous content
-    /// is decided by its name (`.jsonl`, `.ndjson`, `.json`, `.csv`, `.tsv`, optionally followed by a compression
-    /// suffix).
+    /// Recognizes a file by its content after decompression, such as Parquet, JSON, CSV, TSV or a wiki dump; other
+    /// content is text. Ambiguous content is decided by its name (`.jsonl`, `.ndjson`, `.json`, `.csv`, `.tsv`,
+    /// optionally followed by a compression suffix).
     ///
     /// # Errors
     /// Fails when the file cannot be read or decompressed, when it has the name of a Parquet file but different

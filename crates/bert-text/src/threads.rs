@@ -12,7 +12,7 @@ pub fn pool(threads: usize) -> Result<ThreadPool> {
     pool.map_err(|source| Error::failed(format!("cannot start {threads} worker threads")).because(source))
 }
 
-/// Locks a mutex, also after a panic of another thread.
+/// Locks a mutex, even if another thread panicked while it held the lock.
 pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -28,7 +28,7 @@ pub(crate) fn reject_others(
 }
 
 pub(crate) fn unsupported(key: &str, value: &Value, only: &'static str) -> Error {
-    // Truncated, because a whole normalizer would fill the screen.
+    // The value is truncated, because a whole normalizer would fill the screen.
     let value: String = value.to_string().chars().take(80).collect();
     Error::model(format!("`{key}` is {value}; only {only} is supported"))
 }

@@ -9,10 +9,10 @@
 //! | find the characters that a piece came from | [`Tokenizer::encode_with_offsets`] |
 //! | words of Chinese text | `chinese_words`, with the feature `chinese` |
 //!
-//! The reference's `BasicTokenizer` (clean, split ideographs, lower-case, strip accents, split punctuation) is ported
-//! here; the WordPiece model comes from the `tokenizers` crate. That crate's own BERT normalizer is not used, because
-//! it differs from the reference in several classes of characters (CJK extension E, private use, the final sigma,
-//! Unicode tables). `[SEP]` in a text is plain text, or the special token if the settings say so, as in `transformers`.
+//! The reference's `BasicTokenizer` (clean, split ideographs, lower-case, strip accents, split punctuation) and its
+//! `WordpieceTokenizer` are ported here. The `tokenizers` crate is not used, because its BERT normalizer differs from
+//! the reference in several classes of characters (CJK extension E, private use, the final sigma, Unicode tables).
+//! `[SEP]` in a text is plain text, or the special token if the settings say so, as in `transformers`.
 
 mod added_tokens;
 mod basic;

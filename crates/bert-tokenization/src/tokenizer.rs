@@ -87,7 +87,7 @@ impl Tokenizer {
         IdSpace { vocabulary: self.continues.len(), word_marks: self.segmenter.is_some() }
     }
 
-    /// Returns the id of `[UNK]`, plain and marked.
+    /// Returns the plain and the marked id of `[UNK]`.
     pub fn unknown_ids(&self) -> [u32; 2] {
         [self.unk_id, self.ids().marked(self.unk_id)]
     }
@@ -134,7 +134,7 @@ impl Tokenizer {
 
 /// Number of words that an [`Encoder`] caches: natural text reaches a hit rate of 95 % with far fewer words.
 const MAX_CACHED_WORDS: usize = 1 << 16;
-/// Maximum length of a cached word; longer words are rare.
+/// Maximum length of a cached word in bytes; longer words are rare.
 const MAX_CACHED_BYTES: usize = 64;
 
 /// A [`Tokenizer`] with a cache of the pieces of words; for one thread.

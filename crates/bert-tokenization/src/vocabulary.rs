@@ -200,7 +200,7 @@ impl Vocabulary {
     }
 }
 
-/// Returns the problem of a vocabulary that lacks a required token.
+/// Returns the error for a vocabulary that lacks a required token.
 fn lacks(token: &'static str, tokens: &[String]) -> Error {
     let with_tab = tokens.iter().filter(|line| line.contains('\t')).count();
     if 2 * with_tab > tokens.len() {

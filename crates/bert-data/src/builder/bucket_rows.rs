@@ -33,7 +33,7 @@ pub(crate) struct BucketJob<'a> {
     pub(crate) prepared: &'a PreparedBuild<'a>,
     pub(crate) store: &'a Store,
     pub(crate) plan: &'a Plan,
-    /// Set when the caller has given up; later results are discarded.
+    /// Flag that is set when the caller has given up. Later results are discarded.
     pub(crate) stop: &'a AtomicBool,
 }
 

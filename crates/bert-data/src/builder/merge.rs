@@ -55,7 +55,7 @@ pub fn merge_with_scratch(
         return Ok(manifest);
     }
     let staged = StagedFolder::new(&Disk, output);
-    // Runs before the lock is taken, because the lock file is the first change.
+    // This check runs before the lock is taken, because the lock file would be a change of the folder.
     find(&staged)?;
     let lock = staged.lock(LOCK)?;
     let manifest = merge_locked(&staged, progress)?;

@@ -74,7 +74,8 @@ impl BuildOutcome {
 /// Builds a data set.
 ///
 /// # Errors
-/// Fails with any [`Error`]; the output folder then holds no new data set.
+/// Fails when an option or the text is invalid, when a file cannot be read or written, or when the output is in use or
+/// holds other data. The output folder then holds no new data set.
 pub fn build(config: &BuildConfig, progress: &mut dyn FnMut(BuildProgress)) -> Result<BuildOutcome> {
     build_on(&Disk, config, progress)
 }

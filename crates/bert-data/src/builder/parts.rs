@@ -49,7 +49,7 @@ pub struct PartText {
 /// Builds one part of a data set (`--part`, `--parts`); [`crate::merge`] combines all parts into one data set.
 ///
 /// # Errors
-/// Fails with any error; the part is then not finished.
+/// Fails as [`crate::build`] does; the part is then not finished.
 pub fn build_part(config: &BuildConfig, progress: &mut dyn FnMut(BuildProgress)) -> Result<PartOutcome> {
     build_part_on(&Disk, config, progress)
 }

@@ -73,7 +73,7 @@ fn greatest_common_divisor(a: u64, b: u64) -> u64 {
     if b == 0 { a } else { greatest_common_divisor(b, a % b) }
 }
 
-/// The figures of a plan; a function of the counts alone.
+/// The figures of a plan, which depend on the counts alone.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct PlanFigures {
     /// Number of passes over the documents.

@@ -29,7 +29,7 @@ pub(crate) struct PreparedBuild<'a> {
     pub(crate) config: &'a BuildConfig,
     pub(crate) part: Part,
     pub(crate) budget: ByteSize,
-    /// In tests, replaces the tuning derived from the budget.
+    /// Tuning that tests use instead of the tuning derived from the budget.
     pub(crate) tuning: Option<Tuning>,
     /// Minimum number of input bytes that are tokenized together; smaller in tests.
     pub(crate) segment: u64,

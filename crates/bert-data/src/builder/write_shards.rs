@@ -92,7 +92,7 @@ pub(crate) struct ShardJob<'a> {
     pub(crate) format: ShardFormat,
     /// The entries that the footers of all shards have.
     pub(crate) footer: &'a [KeyValue],
-    /// Set when the caller has given up; later results are discarded.
+    /// Flag that is set when the caller has given up. Later results are discarded.
     pub(crate) stop: &'a AtomicBool,
 }
 

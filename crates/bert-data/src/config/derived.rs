@@ -13,8 +13,9 @@ use crate::error::{Result, missing_option};
 const REFERENCE_PREDICTIONS: usize = 20;
 
 impl BuildConfig {
-    /// Returns the maximum number of tokens of a sentence: the room in an instance next to `[CLS]` and `[SEP]`. The
-    /// length is unlimited in reference mode, and for instances of one segment, because these are cut inside sentences.
+    /// Returns the maximum number of tokens of a sentence: the room that `[CLS]` and two `[SEP]` leave in an instance.
+    /// The length is unlimited in reference mode, and for instances of one segment, because these are cut inside
+    /// sentences.
     pub(crate) fn max_sentence_tokens(&self) -> usize {
         match (self.random, self.nsp) {
             (RandomMode::Reference, _) | (_, Nsp::Off) => usize::MAX,

@@ -26,10 +26,10 @@ pub struct ResolvedConfig {
     pub input: Vec<String>,
     pub vocab: String,
     pub do_lower_case: bool,
-    /// Omitted if not given; it then follows `do_lower_case`.
+    /// Absent from the JSON if not given; the value then follows `do_lower_case`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub strip_accents: Option<bool>,
-    /// Omitted if true.
+    /// Absent from the JSON if true.
     #[serde(default = "yes", skip_serializing_if = "bool::clone")]
     pub tokenize_chinese_chars: bool,
     pub do_whole_word_mask: bool,
@@ -49,19 +49,19 @@ pub struct ResolvedConfig {
     pub num_shards: usize,
     pub random: RandomMode,
     pub split_sentences: bool,
-    /// Omitted if the line breaks are measured.
+    /// Absent from the JSON if the line breaks are measured.
     #[serde(default, skip_serializing_if = "bert_storage::is_default")]
     pub line_breaks: LineBreaks,
     pub language: Option<String>,
-    /// Present if an input has columns.
+    /// `None` if no input has columns.
     pub text_column: Option<String>,
     pub strict_utf8: bool,
     pub lossy_utf8: bool,
     pub strict_rows: bool,
-    /// Omitted if no document is held out.
+    /// Absent from the JSON if no document is held out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hold_out: Option<HoldOut>,
-    /// Omitted for training data.
+    /// Absent from the JSON for training data.
     #[serde(default, skip_serializing_if = "bert_storage::is_default")]
     pub held_out: bool,
 }
@@ -89,7 +89,7 @@ impl ResolvedConfig {
     pub(crate) fn options(&self) -> serde_json::Result<BuildConfig> {
         let mut options = serde_json::to_value(self)?;
         if let Some(options) = options.as_object_mut() {
-            // If documents are stored, passes and masks belong to the loader, and the flags are rejected.
+            // If documents are stored, passes and masks belong to the loader, and a build rejects the flags for them.
             let documents = self.layout == Layout::Documents;
             let is_of_loader = |key: &str| documents && ["dupe_factor", "masking"].contains(&key);
             options.retain(|key, value| !value.is_null() && !is_of_loader(key));

@@ -25,7 +25,7 @@ pub struct DocumentHashes {
     hashes: Vec<u64>,
 }
 
-/// The comparison of the documents of a data set with another one.
+/// The comparison of the documents of two data sets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SharedDocuments {
     /// Number of documents that were compared: all of a small data set, a random sample of a large one.
@@ -58,7 +58,7 @@ impl DocumentHashes {
         self.hashes.truncate(MAX);
     }
 
-    /// Returns the hashes after the last document.
+    /// Returns the smallest hashes, after all documents were added.
     pub(crate) fn finish(mut self) -> Self {
         self.keep_smallest();
         self

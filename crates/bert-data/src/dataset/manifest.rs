@@ -142,8 +142,8 @@ impl Manifest {
         digest_bytes(self.shards.iter().map(|shard| shard.blake3.as_str()).collect::<String>().as_bytes())
     }
 
-    /// Compares the documents of this data set with another one. `None` if their tokens differ, because they have
-    /// different vocabularies or tokenizer settings, or if no document can be compared.
+    /// Compares the documents of this data set with the documents of another one. Returns `None` if their tokens
+    /// differ, because they have different vocabularies or tokenizer settings, or if no document can be compared.
     pub fn shared_documents(&self, other: &Self) -> Option<SharedDocuments> {
         let same_tokens = self.vocabulary.blake3 == other.vocabulary.blake3
             && self.config.tokenizer_settings() == other.config.tokenizer_settings();

@@ -1,8 +1,8 @@
 //! Reports the contents of the data: counts, fractions, and warnings.
 //!
 //! A [`DataReport`] is computed from sums over the rows, which can be added in any order, and from statistics of the
-//! input. It is saved in the manifest and printed. It reveals common mistakes in such data, for example labels that are
-//! all 1 or wrong counts.
+//! input. It is saved in the manifest and printed. It reveals common mistakes in such data, for example wrong counts,
+//! or labels that are all 1.
 
 use bert_text::{DumpPages, InputEntry};
 use serde::{Deserialize, Serialize};
@@ -45,7 +45,7 @@ pub struct LengthRange {
     pub instances: u64,
 }
 
-/// The contents of a data set in figures.
+/// Figures about the contents of a data set.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DataReport {

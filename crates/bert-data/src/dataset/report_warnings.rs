@@ -29,7 +29,7 @@ impl TextKinds {
 }
 
 impl DataReport {
-    /// Warns if most of a text that is not split into sentences is in lines as long as paragraphs.
+    /// Returns a warning if most of a text that is not split into sentences is in lines as long as paragraphs.
     pub(super) fn paragraph_warning(&self, long_sentence_tokens: u64, split: bool) -> Option<String> {
         let are_enough = self.sentences >= MIN_LINES || self.tokens >= MIN_LINES * PARAGRAPH_TOKENS as u64;
         let are_paragraphs = !split && 2 * long_sentence_tokens > self.tokens && are_enough;

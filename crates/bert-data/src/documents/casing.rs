@@ -102,7 +102,7 @@ pub(crate) fn warning(
     }))
 }
 
-/// Warns if text loses marks that are letters of their script, and no option asked for it.
+/// Returns a warning if text loses marks that are letters of their script, and no option asked for it.
 fn lost_letters(
     config: &BuildConfig,
     settings: TokenizerSettings,
@@ -128,7 +128,7 @@ fn share_with_accents(vocabulary: &Vocabulary) -> Option<String> {
     Some(format!("{} of the {words} words of the vocabulary have accents (as {first})", accented.len()))
 }
 
-/// Warns if text is lower-cased but the vocabulary contains tokens with upper-case letters.
+/// Returns a warning if text is lower-cased but the vocabulary contains tokens with upper-case letters.
 fn unreachable_tokens(vocabulary: &Vocabulary) -> Option<String> {
     let cased = cased_words(vocabulary);
     vocabulary.is_cased().then(|| {
@@ -142,7 +142,7 @@ fn unreachable_tokens(vocabulary: &Vocabulary) -> Option<String> {
     })
 }
 
-/// Warns if text is cased but words with capitals are missing from an uncased vocabulary.
+/// Returns a warning if text is cased but words with capitals are missing from an uncased vocabulary.
 fn unknown_capitals(
     config: &BuildConfig,
     vocabulary: &Vocabulary,

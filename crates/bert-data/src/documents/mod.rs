@@ -29,8 +29,9 @@ use bert_storage::scratch::{ScratchDigest, ScratchFile};
 use crate::documents::id_width::{DocumentHash, Tally, Width};
 use crate::error::{Error, Result};
 
-/// Bytes of a sentence boundary, and of an index entry.
+/// Bytes of a sentence boundary.
 const SENTENCE: u64 = 4;
+/// Bytes of an index entry.
 pub(crate) const INDEX: u64 = 16;
 
 /// Documents in text order, unless shuffled. No document and no sentence is empty.

@@ -22,10 +22,10 @@ pub(crate) struct ReadReport {
     pub null_rows: u64,
     /// Number of documents without tokens; omitted.
     pub empty_documents: u64,
-    /// Number of documents that belong to the other data set of `--hold-out`, and number of their sentences or pieces
-    /// of sentences.
+    /// Number of documents that belong to the other data set of `--hold-out`.
     #[serde(default)]
     pub left_out_documents: u64,
+    /// Number of sentences or pieces of sentences in these documents.
     #[serde(default)]
     pub left_out_sentences: u64,
     /// Number of documents with a single sentence.

@@ -218,7 +218,7 @@ mod tests {
         }
     }
 
-    /// Eight times the text takes about eight times as long; it used to take at least 64 times as long.
+    /// Eight times the text takes about eight times as long; a quadratic algorithm would take 64 times as long.
     #[test]
     fn time_grows_with_the_length_of_a_line() {
         for (language, unit) in [

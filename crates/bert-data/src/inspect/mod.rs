@@ -102,7 +102,7 @@ impl fmt::Display for Inspection {
     }
 }
 
-/// Returns one row of a data folder as text, numbered across all shards.
+/// Returns the row with this number, counted across all shards from 0, as text.
 ///
 /// # Errors
 /// Fails as [`DataSet::open`] and [`StoredRows::row`] do, and when the requested instance does not exist.

@@ -114,7 +114,7 @@ impl RowStats {
         let vocabulary = data.vocabulary();
         let mut stats = Self { counts: vec![0; vocabulary.len()], ..Self::default() };
         let mut rows = StoredRows::new(data);
-        // Stores only a 64-bit hash per row.
+        // Only a 64-bit hash of each row is stored, to limit memory.
         let hasher = RandomState::new();
         let mut texts = HashSet::new();
         let mut rows_before = HashSet::new();

@@ -49,7 +49,7 @@ pub fn for_each_text(data: &DataSet, max_tokens: u64, on_text: &mut dyn FnMut(&[
     Ok(())
 }
 
-/// Returns the number of tokens of a data set; for instances, the maximum.
+/// Returns the number of tokens of a data set; if instances are stored, an upper limit.
 pub fn tokens_of_text(data: &DataSet) -> u64 {
     let manifest = data.manifest();
     match manifest.config.layout {

@@ -37,7 +37,7 @@ pub(crate) struct Coverage {
     bits: Vec<u64>,
 }
 
-/// The result of the count.
+/// Numbers of sampled and of uncovered tokens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Uncovered {
@@ -159,7 +159,7 @@ pub(crate) struct Counters {
     pub(crate) mask_tokens: u64,
     #[serde(rename = "kept")]
     pub(crate) unchanged: u64,
-    /// Number of text tokens in an instance of their own document; random next sentences are not counted.
+    /// Number of text tokens that are in an instance of their own document; random next sentences are not counted.
     #[serde(rename = "shown")]
     pub(crate) own_tokens: u64,
     pub(crate) lengths: Vec<u64>,

@@ -78,7 +78,7 @@ fn draw_fate<R: Random>(random: &mut R) -> Fate {
     }
 }
 
-/// Masks instances; reuses its buffers.
+/// Masker of instances, which reuses its buffers.
 #[derive(Clone, Debug)]
 pub struct Masker {
     rules: MaskRules,

@@ -8,8 +8,8 @@
 //! [`Nsp`] has two more kinds of pairs. Without next sentence prediction (`off`), an instance is one segment `[CLS] A
 //! [SEP]` of consecutive sentences. A sentence that does not fit is split and continues in the next instance, so every
 //! token is used once. With sentence order prediction (`sop`, as in ALBERT), A and B are always consecutive, and
-//! swapped in half of the instances. Then a document of one sentence gives no instance, and neither does a single
-//! remaining sentence at a document's end.
+//! swapped in half of the instances. In this case, a document of one sentence gives no instance, and neither does a
+//! single remaining sentence at a document's end.
 
 use std::ops::Range;
 

@@ -1,11 +1,12 @@
 //! Extends a vocabulary by the pieces that shorten a text most.
 //!
-//! A candidate is a run of neighbouring pieces of a word, joined to one piece, or a character that the vocabulary lacks.
-//! Its gain is the number of pieces that it saves over the whole text. The candidate with the largest gain is added,
-//! the gains that it changes are computed again, and so on. Frequency alone would add pieces of words that are short
+//! A candidate is a run of neighbouring pieces of a word, joined to one piece, or a character that the vocabulary
+//! lacks. Its gain is the number of pieces that it saves over the whole text. Each round adds the candidate with the
+//! largest gain and recomputes the gains that this changes. Frequency alone would add pieces of words that are short
 //! already.
 //!
-//! WordPiece takes the longest piece at every place, so the pieces of a word change only if a new piece is one of them.
+//! WordPiece takes the longest piece at every place, so a new piece changes the pieces of a word only if it becomes one
+//! of them.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};

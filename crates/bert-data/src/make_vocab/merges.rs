@@ -16,8 +16,8 @@ pub(super) const CONTINUES: &str = "##";
 /// Two adjacent pieces.
 type Pair = (u32, u32);
 
-/// A pair that may be merged: its count when it was added, and the words that contain it. Ties between pairs go to the
-/// older pieces; ties between entries of one pair to the first.
+/// A pair that may be merged: its count when it was added, and the words that contain it. Among pairs with equal
+/// counts, the pair of older pieces is first; among entries of one pair, the earliest entry is first.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Candidate {
     count: u64,

@@ -1,7 +1,7 @@
 //! Opens a Parquet shard and reads it a row group at a time, so memory does not grow with the shard.
 //!
-//! A damaged or foreign file is an error that names the shard and the row, never a panic. Digests are not compared
-//! here.
+//! A damaged file, or a file of another program, is an error that names the shard and the row, never a panic. Digests
+//! are not compared here.
 
 use std::fs::File;
 use std::ops::Range;

@@ -19,7 +19,7 @@ pub struct Row<'a> {
     pub masked_lm_positions: &'a [u32],
     /// The original ids at the masked positions.
     pub masked_lm_ids: &'a [TokenId],
-    /// 1 when B is random or, with sentence order, when the segments are swapped; else 0.
+    /// Label of the pair: 1 if B is random or, with sentence order prediction, if the segments are swapped; else 0.
     pub next_sentence_label: i8,
     /// Whether each token continues the word before it, according to the segmenter; empty if that is not stored.
     pub continues_word: &'a [bool],

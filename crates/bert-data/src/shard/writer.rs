@@ -92,7 +92,7 @@ impl ShardFormat {
         out: W,
         footer: Vec<KeyValue>,
     ) -> Result<SerializedFileWriter<W>, ParquetError> {
-        // The Parquet types are sufficient; an embedded Arrow schema would only be one more thing to damage.
+        // The Parquet types are sufficient; an embedded Arrow schema would only be another part that can be damaged.
         let schema = ArrowSchemaConverter::new().convert(&self.schema)?;
         SerializedFileWriter::new(out, schema.root_schema_ptr(), Arc::new((self.properties)(footer)))
     }

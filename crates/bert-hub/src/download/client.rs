@@ -22,6 +22,7 @@ const REDIRECTS: usize = 10;
 const DESCRIPTION_BYTES: u64 = 16 << 20;
 /// A server that sends fewer bytes in [`SLOW`] timeouts is treated as silent.
 const SLOW_BYTES: u64 = 64 << 10;
+/// Number of timeouts after which the received bytes are compared with [`SLOW_BYTES`].
 const SLOW: u32 = 6;
 /// Maximum pause before another attempt. The Hub counts requests in windows of five minutes.
 const LONGEST_PAUSE: Duration = Duration::from_secs(300);

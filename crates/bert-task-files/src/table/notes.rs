@@ -10,7 +10,7 @@ const MAX_INTEGER_CLASSES: usize = 20;
 /// Maximum number of labels listed in a message.
 const MAX_LISTED: usize = 4;
 
-/// Reports labels with surrounding white space, which is removed.
+/// Returns a remark on labels with surrounding white space, which is removed.
 pub(super) fn surrounding_blanks(path: &Path, rows: &[Row]) -> Option<String> {
     let has_blanks = |row: &&Row| row.written.as_ref().is_some_and(|label| label.trim() != label);
     let count = rows.iter().filter(has_blanks).count();
@@ -18,7 +18,7 @@ pub(super) fn surrounding_blanks(path: &Path, rows: &[Row]) -> Option<String> {
         .then(|| format!("{}: {count} labels have surrounding white space, which is ignored", path.display()))
 }
 
-/// Reports classes that are written in several ways, such as `1` and `1.0`.
+/// Returns a remark on classes that are written in several ways, such as `1` and `1.0`.
 pub(super) fn spellings(path: &Path, rows: &[Row]) -> Option<String> {
     let mut written: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for row in rows {
@@ -35,7 +35,7 @@ pub(super) fn spellings(path: &Path, rows: &[Row]) -> Option<String> {
     })
 }
 
-/// Reports classes that differ only in case, spaces or hyphens and are most likely the same.
+/// Returns a remark on classes that differ only in case, spaces or hyphens and are most likely the same.
 pub(super) fn similar_classes(classes: &[String]) -> Option<String> {
     let mut alike: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     for class in classes {
@@ -56,7 +56,7 @@ pub(super) fn similar_classes(classes: &[String]) -> Option<String> {
     })
 }
 
-/// Reports numbers used as classes that look like scores.
+/// Returns a remark on numbers that are used as classes but look like scores.
 pub(super) fn scores_as_classes(classes: &[String]) -> Option<String> {
     let numbers: Vec<f64> = classes.iter().filter_map(|class| class.parse().ok()).collect();
     let have_fractions = numbers.iter().any(|number: &f64| number.fract() != 0.0);

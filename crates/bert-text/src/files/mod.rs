@@ -24,7 +24,7 @@ use crate::table::InputReader;
 
 /// Size in bytes of a file's entry in a manifest, excluding its name.
 const ENTRY: u64 = 224;
-/// Maximum size of the rest of a manifest.
+/// Maximum size in bytes of a manifest without the entries of its files.
 const REST: u64 = 32 << 20;
 
 /// Rejects more files than a manifest can list; returns the size of their list in bytes.

@@ -45,7 +45,7 @@ impl BadLines {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LineCheck {
-    /// Lines that are not blank.
+    /// Number of lines that are not blank.
     lines: u64,
     /// Number of lines that are not UTF-8 or contain a NUL.
     pub bad: u64,
@@ -89,7 +89,8 @@ impl LineCheck {
         check.check(path, is_whole, bad_lines)
     }
 
-    /// Returns the text of a line, with U+FFFD for invalid UTF-8. NULs are kept: the tokenizer drops both.
+    /// Returns the text of a line, with U+FFFD for invalid UTF-8. NULs are kept, because the tokenizer drops both
+    /// characters.
     pub(crate) fn decode<'a>(
         &mut self,
         line: &'a [u8],

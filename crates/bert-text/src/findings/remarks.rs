@@ -9,7 +9,7 @@ use crate::Format;
 use crate::forms::text::FormCounts;
 use crate::reading::recorded_file_name;
 
-/// A kind of observation about a file, and the unit of its count.
+/// A kind of observation about a file. The unit of its count is in parentheses if it is not the first noun.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Remark {
@@ -29,7 +29,7 @@ pub enum Remark {
     SentenceRules,
     /// Lines that break inside sentences and were joined (unit: breaks).
     JoinedLines,
-    /// Lines that were joined in the same way, where the file is one document.
+    /// Lines that break inside sentences and were joined, in a file that is one document (unit: breaks).
     JoinedBook,
     /// Lines that break inside sentences and were read as sentences (unit: breaks).
     BrokenLines,

@@ -45,7 +45,7 @@ const BAR: u16 = 512;
 const RULE: u16 = 1024;
 const DIGIT: u16 = 2048;
 
-/// Characters that are repeated in the lines that some files have between documents.
+/// Characters of which a line between documents may consist, such as `-----`.
 const RULE_MARKS: [u8; 5] = *b"-_=~#";
 
 /// The flag of each byte value that occurs in a sign, and 0 for other bytes.
@@ -89,8 +89,9 @@ pub struct Signs {
     examples: Vec<(u8, String)>,
     /// The line breaks, if the file is read line by line.
     pub(crate) broken: BrokenLines,
-    /// Number of rows whose lines were joined, and an example.
+    /// Number of rows whose lines were joined.
     joined_rows: u64,
+    /// An example of two lines that were joined.
     joined_example: Option<[String; 2]>,
     /// Number of zero-width spaces that separate words.
     pub(crate) zero_width: u64,

@@ -2,7 +2,7 @@
 
 use super::text::{Converter, Text};
 
-/// Returns whether a line is a comment of a file of columns.
+/// Returns whether a line is a comment in a file with columns.
 pub(super) fn is_comment(line: &str) -> bool {
     line.starts_with("# ") || line.starts_with("#begin ") || line.starts_with("#end ") || line == "#"
 }

@@ -1,4 +1,4 @@
-//! Reads CoNLL-U: the line `# text` of each sentence, else its words.
+//! Reads CoNLL-U: the line `# text` of each sentence, or its words if this line is missing.
 
 use super::text::{Converter, Text};
 

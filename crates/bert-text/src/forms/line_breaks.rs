@@ -144,13 +144,15 @@ pub(crate) struct LineBreaks {
     open: usize,
     /// Number of breaks inside sentences for which the next word had no room.
     full: usize,
-    /// Number of breaks inside sentences before lower-case letters, and the length of the lines before them.
+    /// Number of breaks inside sentences before lower-case letters.
     small: usize,
+    /// Total length of the lines before these breaks.
     small_length: usize,
     /// Number of breaks inside sentences before letters with case.
     cased: usize,
-    /// Length that nine of ten lines do not exceed, and the median length.
+    /// Length that nine of ten lines do not exceed.
     width: usize,
+    /// Median length.
     median: usize,
     is_cjk: bool,
     /// The first line that breaks inside a sentence, and the line after it.
@@ -205,7 +207,7 @@ impl LineBreaks {
         20 * (line.length + 1 + next.first_word()) >= 19 * self.width
     }
 
-    /// Returns whether the lines break inside sentences, for lines of a whole file.
+    /// Returns whether the first lines of a file break inside sentences.
     pub(crate) fn are_inside_sentences(&self) -> bool {
         self.breaks >= ENOUGH_BREAKS && 10 * self.open >= 3 * self.breaks && self.fit()
     }
@@ -297,7 +299,7 @@ pub(crate) struct BrokenLines {
 
 impl BrokenLines {
     /// Adds a line without the white space around it; `before` is the end of the line before it and is replaced by the
-    /// end of this line. `text_before` is called for an example.
+    /// end of this line. `text_before` returns the line before it, for an example.
     pub(crate) fn add(
         &mut self,
         before: &mut Option<Edge>,

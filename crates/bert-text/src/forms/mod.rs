@@ -1,4 +1,4 @@
-//! Files of text that are not lines of sentences with blank lines between documents.
+//! Converters of text files whose lines are not sentences with blank lines between documents.
 //!
 //! `recognize` finds the form of a file in its first lines. A `Converter` of the form turns its lines into lines of
 //! text with a blank line between documents, so that every later stage reads one form. `line_breaks` also serves

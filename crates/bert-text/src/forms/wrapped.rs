@@ -1,4 +1,4 @@
-//! Reads text whose lines break inside sentences: paragraphs in lines, and documents.
+//! Reads text whose lines break inside sentences, and joins the lines to paragraphs and documents.
 //!
 //! Blank lines end paragraphs. If the blocks between blank lines are long, each block is a document. The paragraphs of
 //! a book are short blocks, so a file of short blocks is one document. Page numbers, page headers and form feeds of
@@ -85,8 +85,8 @@ pub(super) struct Paragraphs {
 }
 
 impl Paragraphs {
-    /// Returns the converter of a file that begins with these lines. Their words are known before the conversion
-    /// begins.
+    /// Returns the converter of a file that begins with these lines. The words of these lines are known before the
+    /// conversion begins.
     pub(super) fn new(lines: &[&str]) -> Self {
         let mut sizes: Vec<usize> = lines
             .split(|line| line.trim().is_empty())

@@ -119,8 +119,8 @@ pub(crate) struct Repaired<'a> {
     pub(crate) half_pair: bool,
 }
 
-/// Repairs JSON: NaN and infinite numbers become nulls, halves of surrogate pairs U+FFFD, and commas before a closing
-/// bracket become spaces.
+/// Repairs JSON: NaN and infinite numbers become nulls, halves of surrogate pairs become U+FFFD, and commas before a
+/// closing bracket become spaces.
 pub(crate) fn repaired(json: &str) -> Repaired<'_> {
     let mut out = String::with_capacity(json.len());
     let mut half_pair = false;
@@ -198,7 +198,7 @@ enum KeyLookup {
     Text(Option<String>),
     /// A list of sentences, as lines.
     List(String),
-    /// A value that is not text, in words.
+    /// A value that is not text; its type as a word.
     Other(&'static str),
     /// The key is missing; the object has these keys.
     Missing(Vec<String>),

@@ -30,7 +30,7 @@ enum ParserState {
     String,
     /// After a backslash in a string.
     Escaped,
-    /// Within a number or a word between brackets.
+    /// Within a number or a word outside of objects.
     Word,
 }
 

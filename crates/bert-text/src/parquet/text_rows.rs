@@ -33,7 +33,7 @@ pub(crate) struct TextRows {
 }
 
 impl TextRows {
-    /// Opens a file, from which no column is read.
+    /// Opens a file; no column is selected yet.
     ///
     /// # Errors
     /// Fails when the file cannot be read, or when it is not a Parquet file, is damaged or uses features that this
@@ -119,7 +119,7 @@ fn is_plain(kind: &DataType) -> bool {
     kind.is_integer() || kind.is_floating() || matches!(kind, T::Utf8 | T::Binary | T::Boolean | T::Null)
 }
 
-/// Returns a value of a column that [`is_plain`]. Old writers do not mark their bytes as UTF-8.
+/// Returns a value of a column for which [`is_plain`] returns true. Old writers do not mark their bytes as UTF-8.
 fn text(column: &dyn Array, row: usize) -> Result<Option<String>, FromUtf8Error> {
     if column.is_null(row) || *column.data_type() == DataType::Null {
         return Ok(None);

@@ -114,7 +114,7 @@ pub(super) fn layout(path: &Path, head: &Head<'_>, reading: Reading<'_>) -> Layo
     } else {
         separator(head)
     };
-    // Annotation and verses have tabs too, so tables come after them, and lines that break after tables.
+    // Annotated text and verses have tabs too, so tables come after them. Lines that break inside sentences come last.
     match (recognize(&lines, reading), separated) {
         (Some(form @ (Format::Conllu | Format::Conll | Format::Vertical | Format::Verses)), _) => {
             Layout::Form(form)

@@ -48,8 +48,7 @@ pub(super) struct FieldParser {
     row_ended: bool,
     /// The line in which the last quoted field begins.
     quoted_line: u64,
-    /// The first line of a quoted field that spans several lines and continues after its closing quote; the first such
-    /// field.
+    /// The line in which the first quoted field begins that spans several lines and continues after its closing quote.
     pub(super) open_quote: Option<u64>,
     /// The line of the first quote that is inside a field of one line and is not doubled.
     pub(super) stray_quote: Option<u64>,

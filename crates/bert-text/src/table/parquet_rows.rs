@@ -25,7 +25,7 @@ pub struct RowReader {
     pub(super) path: PathBuf,
     file: usize,
     batches: Batches,
-    /// `None` if the file has no rows and no column of text.
+    /// The text column; `None` if the file has no rows and no column of text.
     column: Option<TextColumn>,
     bytes: u64,
     rows: u64,

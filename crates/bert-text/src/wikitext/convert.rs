@@ -21,9 +21,9 @@ const MAX_SHORT: usize = 500;
 /// The kind of a frame, with the values that its end needs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Kind {
-    /// `{{name|...}}`, or `{{{parameter|default}}}`; the number of its braces.
+    /// `{{name|...}}`, or `{{{parameter|default}}}`, with the number of its opening braces.
     Template(usize),
-    /// `[[target|text]]`; the end of the target in the source, if the bar was seen.
+    /// `[[target|text]]`, with the end of the target in the source if the bar was seen.
     Link(Option<usize>),
     /// `[https://... text]`
     External,
@@ -257,7 +257,7 @@ impl<'a> Converter<'a> {
                 self.out.truncate(start);
                 self.at += 1;
             }
-            // The last part of an image is its caption; all parts are removed.
+            // A bar begins the next parameter of a template.
             Some(Frame { kind: Kind::Template(_), bars, bar_count, .. }) => {
                 if *bar_count < MAX_PARAMETERS {
                     bars[*bar_count] = output;

@@ -24,7 +24,7 @@ impl Namespaces {
         }
     }
 
-    /// Returns whether a link to this target is not text: a file, a category, the same article in another language.
+    /// Returns whether a link to this target is not text: a file, a category, or the same article in another language.
     pub(super) fn hides(&self, target: &str, has_text: bool) -> bool {
         // No name of a namespace is longer.
         let start = &target[..target.floor_char_boundary(200)];
@@ -41,7 +41,8 @@ impl Namespaces {
     }
 }
 
-/// Returns whether a prefix of a link is the code of a Wikipedia: two or three letters, or a longer one with hyphens.
+/// Returns whether a prefix of a link is the code of a Wikipedia: two or three letters, with or without parts after
+/// hyphens, or `simple`.
 fn is_language_code(prefix: &str) -> bool {
     let letters = prefix.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'-');
     let first = prefix.split('-').next().unwrap_or_default().len();

@@ -6,9 +6,9 @@ use std::sync::LazyLock;
 /// The treatment of an element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Content {
-    /// The tag is removed, the content is text.
+    /// The tag is removed; the content is text.
     Text,
-    /// The tag begins a line, the content is text.
+    /// The tag begins a line; the content is text.
     Line,
     /// The element is skipped up to its closing tag; its content is not parsed.
     Skipped,

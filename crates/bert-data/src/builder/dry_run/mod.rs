@@ -130,7 +130,7 @@ pub fn dry_run(config: &BuildConfig) -> Result<Estimate> {
     let before = readings * (reading / threads as f64 + tokenizing);
     let building = trial.seconds * rows_per_trial_row;
     let serial = config.random == RandomMode::Reference;
-    // A small text has fewer buckets than there are threads.
+    // A small text may have fewer buckets than there are threads. The other threads are then idle.
     let workers = plan.units().min(trial.tuning.workers as u64);
     let idle = if serial { 1.0 } else { threads as f64 / workers as f64 };
     // The build waits for the last shards, the vocabulary, the card, the manifest and the folder to reach the disk.
@@ -201,7 +201,7 @@ fn tokenize_sample(prepared: &PreparedBuild<'_>, sample: &Sample) -> Result<(Doc
         DocumentsBuilder::new(tokenizer.ids().size()),
     )?;
     if config.layout == Layout::Documents {
-        // Shuffled like the stored documents, because neighbours in the text may have phrases in common.
+        // The documents are shuffled like the stored ones. In text order, neighbours share phrases and compress better.
         text.shuffle(&mut Stream::new(config.random_seed, Domain::Buckets, &[0]));
     }
     Ok((text, read))

@@ -46,7 +46,7 @@ pub(crate) struct Target<'a> {
 }
 
 impl<'a> Target<'a> {
-    /// Returns the output of a build.
+    /// Returns the output that a build requests.
     pub(crate) fn new(
         files: &'a dyn FileSystem,
         prepared: &PreparedBuild<'_>,
@@ -74,8 +74,8 @@ impl<'a> Target<'a> {
         }
     }
 
-    /// Creates the folder if necessary, locks it, and opens or creates the work folder of this build. Returns a finished
-    /// data set instead, also if another process has just finished it.
+    /// Creates the folder if necessary, locks it, and opens or creates the work folder of this build. Returns the
+    /// manifest of a finished data set instead, even if another process has just finished it.
     pub(crate) fn open(self) -> Result<OutputState<'a>> {
         if let Some(manifest) = self.finished()? {
             return Ok(OutputState::Finished(Box::new(manifest)));
@@ -141,7 +141,7 @@ fn is_ignored_file(name: &str) -> bool {
     name.starts_with('.') || known.contains(&name) || is_job_log(name)
 }
 
-/// Returns the first name that belongs to someone else, in a folder that contains nothing from a build.
+/// Returns the first name that no build wrote, in a folder that contains nothing from a build.
 fn find_foreign(names: &[String]) -> Option<&String> {
     // Shards, a vocabulary and a data card belong to a build only in a folder with a manifest, a work folder or a
     // receipt. All other files in such a folder were added later and are kept.
@@ -170,7 +170,7 @@ fn check(
     let stays = !overwrite && !folder.inside(&part.work_name()).has(COMMITTING)?;
     if folder.has(MANIFEST)? {
         match Manifest::read(path) {
-            // A manifest that this program did not write belongs to someone else.
+            // A file that cannot be parsed as a manifest was written by another program.
             Err(error) if error.cause::<serde_json::Error>().is_some() => {
                 return Err(holds_other_data(MANIFEST).at(path));
             }

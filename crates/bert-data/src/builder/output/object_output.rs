@@ -152,8 +152,8 @@ impl ObjectOutput {
         let url = self.url_of(MANIFEST);
         let text = manifest.to_checksummed_json(&self.url)?.into_bytes();
         let is_new = objects::put_new(&url, text).map_err(Error::io("write", &url))?;
-        // The manifest may be from our own attempt whose response was lost, or from another process that did the same
-        // work.
+        // The manifest may be from an attempt of this process whose response was lost, or from another process that did
+        // the same work.
         if !is_new && Manifest::read(&self.url)?.shards != manifest.shards {
             return Err(self.other_data_set());
         }

@@ -54,7 +54,7 @@ struct SegmentReceipt {
 enum CachedSegment {
     Missing,
     Valid(Box<SegmentReceipt>),
-    /// Tokenized from different text; holds its number of documents.
+    /// A segment that was tokenized from different text; holds its number of documents.
     Changed(u64),
 }
 

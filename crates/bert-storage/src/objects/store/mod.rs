@@ -1,4 +1,4 @@
-//! Requests to a store, which list, read, write and remove objects and return their sizes.
+//! Requests to a store: listing, reading, writing and removing objects, and reading their sizes.
 
 mod connection;
 mod error;
