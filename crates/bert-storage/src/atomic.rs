@@ -99,11 +99,13 @@ impl<'a> AtomicFile<'a> {
             let synced = out.flush().and_then(|()| out.get_mut().sync());
             if let Err(source) = synced {
                 drop(out);
+                // If this fails, `remove_temporaries` removes the file later.
                 let _ = self.files.remove_file(&self.temporary);
                 return Err(self.failed(source));
             }
         }
         if let Err(source) = self.files.rename(&self.temporary, &self.path) {
+            // If this fails, `remove_temporaries` removes the file later.
             let _ = self.files.remove_file(&self.temporary);
             return Err(Error::io("rename to", &self.path)(source));
         }

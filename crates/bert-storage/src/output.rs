@@ -53,6 +53,7 @@ static TEMPORARIES: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 /// Removes the temporary files of all unfinished outputs of this process. Programs call this when a signal ends them.
 pub fn remove_unfinished_outputs() {
     for path in TEMPORARIES.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
+        // This fails for a complete output, whose temporary file has been renamed.
         let _ = fs::remove_file(path);
     }
 }

@@ -14,7 +14,7 @@ use crate::lines::{ExampleFile, LabelUse};
 
 const ENDINGS: [&str; 4] = ["ending0", "ending1", "ending2", "ending3"];
 
-/// Returns the examples of a file, like [`crate::read_examples`].
+/// Returns the examples of a file, as [`crate::read_examples`] does.
 pub(crate) fn read_swag(task: &Task, path: &Path, labels: LabelUse) -> Result<ExampleFile<Example>, Error> {
     let mut table = open_table(path, TextFormat::Csv)?;
     let mut examples = Vec::new();

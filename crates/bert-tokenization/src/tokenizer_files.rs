@@ -381,7 +381,7 @@ mod tests {
             (changed("/model/type", json!("BPE")), "`type`"),
             (changed("/normalizer", json!({"type": "NFKC"})), "`normalizer`"),
             (changed("/normalizer", json!({"type": "BertNormalizer", "clean_text": false})), "`clean_text`"),
-            // Neither of these cleans text.
+            // Neither of these normalizers cleans text.
             (changed("/normalizer", json!(null)), "`normalizer`"),
             (changed("/normalizer", json!({"type": "Lowercase"})), "`normalizer`"),
             (changed("/model/max_input_chars_per_word", json!(0)), "`max_input_chars_per_word`"),

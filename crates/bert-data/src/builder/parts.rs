@@ -1,6 +1,6 @@
 //! Builds one part of a data set (`--part`, `--parts`); `builder::merge` combines all parts into one data set.
 //!
-//! A part first tokenizes its share of the text, then writes its shards, and ends with a receipt. When it is started
+//! A part first tokenizes its share of the text, then writes its shards, and finally a receipt. When it is started
 //! again, it compares its files with the receipt and rebuilds those that are missing or damaged.
 
 use std::path::PathBuf;

@@ -72,7 +72,7 @@ impl BuildConfig {
 fn advice(value: &str) -> String {
     let by_name: Vec<String> =
         with_rules().map(|[code, _, name]| format!("{} ({code})", name.to_lowercase())).collect();
-    // A code differs from most others in one letter, so only names are compared.
+    // Many codes differ in one letter only, so only names are compared.
     let meant = did_you_mean(value, by_name.iter().map(String::as_str));
     let all: Vec<String> = with_rules().map(|[code, _, name]| format!("{code} ({name})")).collect();
     format!("{}; other languages are accepted, and their sentences end as in English{meant}", all.join(", "))

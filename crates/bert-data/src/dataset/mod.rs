@@ -52,7 +52,7 @@ impl DataSet {
         Self::from_manifest(folder, Manifest::read(folder)?)
     }
 
-    /// Opens a data set like [`DataSet::open`], with a manifest that was already read.
+    /// Opens a data set as [`DataSet::open`] does, with a manifest that was already read.
     ///
     /// # Errors
     /// Fails if a file is missing or differs from the manifest.

@@ -51,7 +51,7 @@ pub struct LengthRange {
 pub struct DataReport {
     /// Number of documents with at least one token.
     pub documents: u64,
-    /// Number of documents without tokens; omitted.
+    /// Number of documents without tokens, which are left out.
     pub empty_documents: u64,
     /// Number of documents with only one sentence.
     pub one_sentence_documents: u64,
@@ -63,13 +63,13 @@ pub struct DataReport {
     pub unknown_tokens: u64,
     /// Number of lines that were not valid UTF-8 or contained a NUL byte, and were repaired.
     pub invalid_utf8_lines: u64,
-    /// Number of null rows in tables; skipped.
+    /// Number of null rows in tables, which are skipped.
     #[serde(default)]
     pub null_rows: u64,
-    /// Number of redirects in Wikipedia dumps; omitted.
+    /// Number of redirects in Wikipedia dumps, which are left out.
     #[serde(default, skip_serializing_if = "bert_storage::is_default")]
     pub redirects: u64,
-    /// Number of other pages in Wikipedia dumps, such as talk pages; omitted.
+    /// Number of other pages in Wikipedia dumps, such as talk pages, which are left out.
     #[serde(default, skip_serializing_if = "bert_storage::is_default")]
     pub other_pages: u64,
     /// Number of sentences that were longer than an instance and were cut into pieces.

@@ -17,10 +17,10 @@ pub(crate) struct ReadReport {
     pub inputs: Vec<InputEntry>,
     /// Number of lines that were not valid UTF-8 or contained a NUL byte, and were repaired.
     pub invalid_utf8_lines: u64,
-    /// Number of null rows in tables; skipped.
+    /// Number of null rows in tables, which are skipped.
     #[serde(default)]
     pub null_rows: u64,
-    /// Number of documents without tokens; omitted.
+    /// Number of documents without tokens, which are left out.
     pub empty_documents: u64,
     /// Number of documents that belong to the other data set of `--hold-out`.
     #[serde(default)]

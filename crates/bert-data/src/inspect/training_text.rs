@@ -1,7 +1,7 @@
 //! Reads the text of a data set as token ids, for counting words.
 //!
 //! A callback receives the text as runs of consecutive tokens of one document, as they were before masking and without
-//! special tokens. If documents are stored, the runs are whole documents. If instances are stored, they are the
+//! special tokens. If documents are stored, the runs are whole documents. If instances are stored, the runs are the
 //! segments of each instance, so the text appears once for each of the `--dupe-factor` passes.
 
 use std::path::Path;

@@ -169,7 +169,7 @@ impl Masker {
                 break;
             }
             if !rules.reference {
-                // Draws the same uniform order as a shuffle, but only as far as needed.
+                // This draws the same uniform order as a shuffle, but only as far as needed.
                 let other = next + random.below(self.candidates.len() - next);
                 self.candidates.swap(next, other);
             }

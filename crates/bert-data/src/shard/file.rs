@@ -62,7 +62,7 @@ impl ShardFile {
             let rows = u64::try_from(group.num_rows()).unwrap_or(u64::MAX);
             starts.push(starts[starts.len() - 1].saturating_add(rows));
         }
-        // As in `ParquetFile`, only the Parquet types decide.
+        // Only the Parquet types decide, as in `ParquetFile`; an embedded Arrow schema is ignored.
         let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
         let metadata = ArrowReaderMetadata::try_new(metadata.clone(), options).map_err(unreadable)?;
         Ok(Self { path: path.to_owned(), file, metadata, starts })

@@ -124,7 +124,7 @@ impl ShardRows {
         checked.map_err(|(row, problem)| Error::data(format!("row {row}: {problem}")).at(path))
     }
 
-    /// Checks the rows from row `first` on like [`ShardRows::check`], but the error is the number of a row and its
+    /// Checks the rows from row `first` on as [`ShardRows::check`] does, but the error is the number of a row and its
     /// problem.
     pub(crate) fn check_from(
         &self,

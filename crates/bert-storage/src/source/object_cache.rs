@@ -148,6 +148,7 @@ pub(crate) fn make_room(folder: &Path, bytes: u64, max_bytes: u64) -> io::Result
         if cached + bytes <= max_bytes {
             break;
         }
+        // If this fails, the cache is larger than its limit until a later call.
         let _ = fs::remove_file(path);
         cached -= length;
     }

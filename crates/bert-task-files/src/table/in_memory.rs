@@ -1,4 +1,4 @@
-//! Creates a task from rows in memory, like [`super::describe`] from files.
+//! Creates a task from rows in memory, as [`super::describe`] does from files.
 
 use std::path::Path;
 

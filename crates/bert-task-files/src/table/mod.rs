@@ -146,7 +146,7 @@ fn score(row: &Row, path: &Path, names: Columns<'_>) -> Result<f32, Error> {
     Err(problem.at_line(path, row.line))
 }
 
-/// Returns the examples of a table, like [`crate::read_examples`].
+/// Returns the examples of a table, as [`crate::read_examples`] does.
 pub(crate) fn read_table(
     task: &Task,
     columns: Columns<'_>,

@@ -40,7 +40,7 @@ pub fn json_text(json: &str, path: &Path, line: u64, column: &str) -> Result<Opt
     read_row(json, path, line, column).map(|row| row.text)
 }
 
-/// Returns the text like [`json_text`], and whether the row was repaired.
+/// Returns the text as [`json_text`] does, and whether the row was repaired.
 pub(crate) fn read_row(json: &str, path: &Path, line: u64, column: &str) -> Result<JsonText> {
     let mut found = find(json, column);
     let mut half_pair = false;

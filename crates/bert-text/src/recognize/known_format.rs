@@ -161,7 +161,7 @@ fn text_format(path: &Path, head: &str) -> Option<(&'static str, &'static str)> 
     let mut lines = head.lines().map(|line| line.trim().to_lowercase()).filter(|line| !line.is_empty());
     let first = lines.next().unwrap_or_default();
     let second = lines.next().unwrap_or_default();
-    // SQL dumps begin with a line that contains only the comment sign. TeX documents may begin with comments.
+    // An SQL dump may begin with a line that contains only the comment sign. TeX documents may begin with comments.
     let line = if first == "--" { &second } else { &first };
     let after_comments = line_after_comments(head);
     let begins = |line: &str| {

@@ -2,7 +2,7 @@
 //!
 //! A row is a document of a corpus, an example of a task, or a new text. [`InputReader`] reads the text column of
 //! corpora, which come from `datasets` and from exports of Wikipedia, as [`Block`]s in bounded memory, and every other
-//! kind of input too. [`TableReader`] reads several columns row by row. Both have the same parser of separated values
+//! kind of input too. [`TableReader`] reads several columns row by row. Both use the same parser of separated values
 //! (`fields.rs`), the same rules for names and numbers of columns (`columns.rs`), and the same leniency for JSON.
 //! [`json_text`] returns the text of a JSON row. The reference reads plain text only.
 
@@ -71,7 +71,7 @@ pub enum InputReader {
 }
 
 impl InputReader {
-    /// Opens a file; `file` is its index in the list, `text_column` the text column of tables except JSON.
+    /// Opens a file; `file` is its index in the list, and `text_column` is the text column of tables except JSON.
     ///
     /// # Errors
     /// Fails when [`Format::detect`] fails, when the head of a table cannot be read, or when its text column is missing

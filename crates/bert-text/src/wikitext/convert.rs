@@ -126,7 +126,7 @@ impl<'a> Converter<'a> {
     fn newline(&mut self) {
         self.literal(1);
         let is_blank = self.source[self.at..].starts_with('\n');
-        // A link target and the text of an external link end with the line, the text of a link with the paragraph.
+        // A link target and the text of an external link end with the line; the text of a link ends with the paragraph.
         while let Some(frame) = self.frames.last() {
             let ends = match frame.kind {
                 Kind::Link(None) | Kind::External => true,

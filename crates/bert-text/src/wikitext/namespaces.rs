@@ -18,7 +18,7 @@ pub(crate) struct Namespaces {
 impl Namespaces {
     /// Adds the local name of a namespace by its number.
     pub(crate) fn add(&mut self, key: &str, name: &str) {
-        // Media, files and categories.
+        // These are the numbers of Media, File and Category.
         if matches!(key, "-2" | "6" | "14") && self.hidden.len() < 16 && name.len() < 200 {
             self.hidden.push(name.trim().to_lowercase());
         }
@@ -26,7 +26,7 @@ impl Namespaces {
 
     /// Returns whether a link to this target is not text: a file, a category, or the same article in another language.
     pub(super) fn hides(&self, target: &str, has_text: bool) -> bool {
-        // No name of a namespace is longer.
+        // No name of a namespace is longer than 200 bytes.
         let start = &target[..target.floor_char_boundary(200)];
         let Some((prefix, rest)) = start.split_once(':') else { return false };
         let name = prefix.trim().to_lowercase().replace('_', " ");
