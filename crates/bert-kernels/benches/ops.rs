@@ -1,7 +1,7 @@
 //! Compares plain and fused operations one by one, forward and backward, in the sizes of one training step.
 //!
-//! `cargo bench -p bert-kernels --profile dev [-- batch seq hidden heads]` (BERT-tiny: 32 128 128 2). Both
-//! run in turn in one process; prints medians in milliseconds and their ratio.
+//! `cargo bench -p bert-kernels --profile dev [-- batch seq hidden heads]` (default, BERT-tiny: 32 128 128
+//! 2). The two paths alternate in one process. Prints the median times in milliseconds and their ratio.
 
 use std::time::Instant;
 
@@ -165,7 +165,7 @@ fn optimizer(len: usize) {
     println!("AdamW moves {update:.1} GB/s, a copy {copy:.1} GB/s: {:.0} %", 100.0 * update / copy);
 }
 
-/// Returns the median milliseconds of a copy of `n` numbers on all threads.
+/// Returns the median time, in milliseconds, of a copy of `n` numbers on all threads.
 fn copying(n: usize) -> f64 {
     let from = vec![1.0_f32; n];
     let mut to = vec![0.0_f32; n];
@@ -184,7 +184,7 @@ fn backward<const D: usize>(x: Tensor<D>) {
     x.sum().backward();
 }
 
-/// Times both paths in turn; returns the milliseconds of the fused one.
+/// Times both paths alternately; returns the median time of the fused path in milliseconds.
 fn compare(name: &str, mut run: impl FnMut(Compute)) -> f64 {
     let mut times = [Vec::new(), Vec::new()];
     for _ in 0..ROUNDS + 2 {

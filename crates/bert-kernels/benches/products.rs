@@ -1,7 +1,7 @@
 //! Matrix products in f32 and in bf16, in the shapes of BERT's dense layers, forward and backward.
 //!
-//! `cargo bench -p bert-kernels --bench products --profile dev [-- tokens..]` (default: 4096 and 1024). Both
-//! precisions run in turn in one process; prints minimum times and their ratio.
+//! `cargo bench -p bert-kernels --bench products --profile dev [-- tokens..]` (default: 4096 and 1024). The
+//! two precisions alternate in one process. Prints the minimum times and their ratio.
 
 use std::time::Instant;
 

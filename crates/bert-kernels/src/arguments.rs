@@ -1,5 +1,5 @@
-//! Types of arguments: [`Compute`], the implementation and the precision of a call, and the parameter types of single
-//! operations.
+//! Types of arguments: [`Compute`], which selects the implementation and the precision of a call, and the
+//! argument types of single operations.
 //!
 //! Models and optimizers carry a [`Compute`] and pass it to the operations.
 
@@ -13,26 +13,27 @@ pub enum Kernels {
     /// Hand-written kernels where they apply.
     #[default]
     Fused,
-    /// As [`Self::Fused`]; on a GPU one kernel computes attention forward and one backward, if heads have 64 columns, there are at
-    /// most 512 positions, and the device has enough memory for a cube. They store no scores.
+    /// Like [`Self::Fused`], except for attention on a GPU: one kernel computes its forward pass and one its
+    /// backward pass, and neither stores the scores. This needs heads of 64 columns, at most 512 positions,
+    /// and a device with enough shared memory.
     FusedAttention,
-    /// burn's own operations everywhere: slower, and short enough to be compared with the paper.
+    /// burn's own operations everywhere: slower, but the code is short enough to be compared with the paper.
     Plain,
 }
 
-/// The precision to which the factors of matrix products are rounded.
+/// The precision to which the operands of matrix products are rounded.
 ///
 /// This precision applies to the fused kernels and to the compositions of burn's operations. Parameters, moments,
-/// softmax, LayerNorm and losses are always in f32: with [`Precision::Bf16`] only the factors of matrix products are
+/// softmax, LayerNorm and losses are always in f32: with [`Precision::Bf16`] only the operands of matrix products are
 /// rounded to bf16, forward and backward, and the sums are in f32. The compositions round the product itself to bf16 as
 /// well, as autocast does in other frameworks. The pooler and the classifiers of `bert-model` are burn's own layers
 /// with small products; they stay in f32.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Precision {
-    /// 24 bits of significand.
+    /// f32: a significand of 24 bits.
     #[default]
     F32,
-    /// 8 bits of significand, the exponents of f32.
+    /// bf16: a significand of 8 bits and the exponent range of f32.
     Bf16,
 }
 
@@ -42,7 +43,7 @@ pub enum Precision {
 pub struct Compute {
     /// The implementation that runs.
     pub kernels: Kernels,
-    /// The precision to which the factors of matrix products are rounded.
+    /// The precision to which the operands of matrix products are rounded.
     pub precision: Precision,
 }
 
@@ -62,20 +63,20 @@ pub struct AdamW {
     pub weight_decay: f64,
     /// Bias corrections that divide the moments, `1 - beta^t`; `None` for no bias correction.
     pub corrections: Option<(f64, f64)>,
-    /// Factor for the gradient.
+    /// The factor by which the gradient is multiplied.
     pub gradient_scale: f64,
-    /// Factor for the update.
+    /// The factor by which the update is multiplied.
     pub learning_rate: f64,
 }
 
 /// The part of an AdamW update that a call computes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pass {
-    /// Moments, then the parameter.
+    /// The moments, then the parameter.
     Whole,
     /// The moments.
     Moments,
-    /// The parameter, from updated moments.
+    /// The parameter, computed from moments that are already updated.
     Parameter,
 }
 
@@ -133,7 +134,7 @@ pub struct AttentionOutput {
 pub struct AttentionSettings {
     /// Number of heads.
     pub heads: usize,
-    /// Factor of the scores, before the bias is added.
+    /// The factor by which the scores are multiplied before the bias is added.
     pub scale: f64,
     /// Dropout of the probabilities.
     pub dropout: Option<Dropout>,

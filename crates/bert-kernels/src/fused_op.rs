@@ -1,8 +1,9 @@
-//! Converts burn's tensors to slices of `Flex` tensors and back, with autodiff.
+//! Converts burn's tensors to the tensors of a backend and back, and records fused operations for autodiff.
 //!
-//! An operation implements [`Fused`] once, for N inputs, with its own backward pass; [`apply`] runs it and decides
-//! whether to record a graph. burn's `#[backend_extension]` dispatches on the run-time backend in the same way, but
-//! panics on backends without an implementation; there, these operations use burn's own operations instead.
+//! An operation implements [`Fused`] once, for N inputs, with its own backward pass; [`apply`] runs it and
+//! decides whether to record a graph. burn's `#[backend_extension]` dispatches on the run-time backend in the
+//! same way, but it panics on a backend without an implementation. On such a backend, the functions in `ops`
+//! use burn's own operations instead.
 
 use std::fmt::Debug;
 
@@ -62,7 +63,7 @@ impl<const D: usize> OnBackend for Tensor<D> {
     }
 }
 
-/// Returns whether `x` is on `Flex`, with or without a graph, of any type.
+/// Returns whether `x` is on `Flex`, with or without autodiff and with any dtype.
 pub(crate) fn on_flex<const D: usize>(x: &Tensor<D>) -> bool {
     let kind = match x.clone().into_dispatch().kind {
         DispatchTensorKind::Autodiff(inner) => *inner,
@@ -71,7 +72,8 @@ pub(crate) fn on_flex<const D: usize>(x: &Tensor<D>) -> bool {
     matches!(kind, DispatchTensorKind::Flex(_))
 }
 
-/// Returns the fused path for these inputs, or `None` if burn's own operations have to run.
+/// Returns the backend on which the fused kernel runs for these inputs, or `None` if burn's own operations
+/// have to run.
 pub(crate) fn fused_path(compute: Compute, inputs: &[&dyn OnBackend]) -> Option<TensorBackend> {
     let no_products = compute.precision == Precision::Bf16 && !has_bf16_instructions();
     if compute.kernels == Kernels::Plain || no_products {
@@ -93,7 +95,7 @@ pub(crate) fn fused_path(compute: Compute, inputs: &[&dyn OnBackend]) -> Option<
 pub(crate) enum Input<B: Backend = Flex> {
     /// A plain tensor.
     Plain(FloatTensor<B>),
-    /// A tensor with its node in a graph.
+    /// A tensor with its node in an autodiff graph.
     Graph(FloatTensor<Autodiff<B>>),
 }
 
@@ -132,13 +134,14 @@ pub(crate) trait Fused<const N: usize, B: BackendTypes = Flex>: Debug + Send + '
     /// Values that the forward pass saves for the backward pass.
     type Saved: Clone + Debug + Send + 'static;
 
-    /// Whether the backward pass adds to the first input's existing gradient, by [`Fused::backward_accumulate`].
+    /// Whether the backward pass adds to the first input's existing gradient with
+    /// [`Fused::backward_accumulate`].
     const ACCUMULATES: bool = false;
 
     /// Returns the output and the saved values, which are dropped if no input is tracked.
     fn forward(&self, inputs: [FloatTensor<B>; N]) -> (FloatTensor<B>, Self::Saved);
 
-    /// Returns the output only, when no backward pass follows.
+    /// Returns the output only; called if no backward pass follows.
     fn value(&self, inputs: [FloatTensor<B>; N]) -> FloatTensor<B> {
         self.forward(inputs).0
     }
@@ -157,9 +160,10 @@ pub(crate) trait Fused<const N: usize, B: BackendTypes = Flex>: Debug + Send + '
         self.backward_accumulate(saved, gradient, wanted, None)
     }
 
-    /// Computes [`Fused::backward`] for an operation with [`Fused::ACCUMULATES`]: `existing` is the first input's
-    /// gradient from other operations; this operation's share is added to it and the sum is returned. Thus, a table
-    /// that is used twice needs memory for one gradient instead of three: two gradients and their sum.
+    /// Computes [`Fused::backward`] for an operation with [`Fused::ACCUMULATES`]. `existing` is the first
+    /// input's gradient from other operations. The operation adds its own gradient and returns the sum. Thus,
+    /// a table that is used twice needs memory for one gradient. Otherwise it would need memory for three:
+    /// two gradients and their sum.
     fn backward_accumulate(
         self,
         saved: Self::Saved,
@@ -179,7 +183,7 @@ pub(crate) trait Fused<const N: usize, B: BackendTypes = Flex>: Debug + Send + '
 #[derive(Debug)]
 struct Node<F, B: Backend> {
     operation: F,
-    /// The tensor under which the existing gradient is stored.
+    /// The first input, which is the key of its existing gradient; `None` unless the operation accumulates.
     first: Option<FloatTensor<Autodiff<B>>>,
 }
 
@@ -199,7 +203,7 @@ impl<F: Fused<N, B>, B: Backend, const N: usize> Backward<B, N> for Node<F, B> {
     }
 }
 
-/// Runs a fused operation, and records a graph on [`TensorBackend::FlexAutodiff`].
+/// Runs a fused operation and returns its output; records a graph on [`TensorBackend::FlexAutodiff`].
 pub(crate) fn apply<F: Fused<N>, const N: usize, const D: usize>(
     operation: F,
     path: TensorBackend,
@@ -208,7 +212,7 @@ pub(crate) fn apply<F: Fused<N>, const N: usize, const D: usize>(
     apply_or(operation, path, inputs, F::value)
 }
 
-/// Runs [`apply`] with `value` instead of [`Fused::value`].
+/// Runs [`apply`] with the function `value` instead of [`Fused::value`].
 pub(crate) fn apply_or<F: Fused<N>, const N: usize, const D: usize>(
     operation: F,
     path: TensorBackend,

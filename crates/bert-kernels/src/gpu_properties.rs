@@ -1,4 +1,4 @@
-//! Properties of a GPU, as its driver reports them.
+//! Queries the properties of a GPU from its driver.
 
 use burn::tensor::Device;
 
@@ -7,11 +7,11 @@ use burn::tensor::Device;
 pub struct GpuProperties {
     /// The name that the driver reports.
     pub name: String,
-    /// The target that kernels are compiled for.
+    /// The driver's identifier of the target that kernels are compiled for.
     pub target: String,
     /// Memory in bytes, if the driver reports it.
     pub memory: Option<u64>,
-    /// Maximum bytes of one buffer.
+    /// Maximum size of one buffer in bytes.
     pub largest_buffer: u64,
     /// Number of multiprocessors, if the driver reports it.
     pub multiprocessors: Option<u32>,

@@ -1,15 +1,16 @@
-//! A hook into the compositions of burn's operations, for tests of code that should detect wrong results of a device.
+//! A hook that changes results of the compositions of burn's operations, for tests of code that detects
+//! devices with wrong results.
 
 use std::cell::Cell;
 
 use burn::tensor::Tensor;
 
-/// Changes of results.
+/// The changes that a hook makes to results.
 #[derive(Clone, Copy, Debug)]
 pub struct Hook {
-    /// Returns the product, `[rows, columns]`, that replaces a product.
+    /// Function that returns the replacement, `[rows, columns]`, for a product.
     pub product: fn(Tensor<2>) -> Tensor<2>,
-    /// Whether GELU by the error function has the derivative of the tanh form.
+    /// Whether the erf form of GELU has the derivative of the tanh form.
     pub tanh_derivative: bool,
 }
 
@@ -17,7 +18,7 @@ thread_local! {
     static ACTIVE: Cell<Option<Hook>> = const { Cell::new(None) };
 }
 
-/// Runs `f` with a hook on this thread.
+/// Runs `f` with a hook on this thread and returns its result.
 pub fn with_hook<T>(hook: Hook, f: impl FnOnce() -> T) -> T {
     ACTIVE.set(Some(hook));
     let result = f();
@@ -25,7 +26,7 @@ pub fn with_hook<T>(hook: Hook, f: impl FnOnce() -> T) -> T {
     result
 }
 
-/// Returns whether GELU has the derivative of the tanh form on this thread.
+/// Returns whether this thread's hook gives the erf form of GELU the derivative of the tanh form.
 pub(crate) fn has_tanh_derivative() -> bool {
     ACTIVE.get().is_some_and(|hook| hook.tanh_derivative)
 }

@@ -8,7 +8,7 @@ use burn::tensor::{Tensor, TensorData};
 use crate::cpu::flex_slices::{contiguous, slice, slice_mut};
 use crate::fused_op::{Input, OnBackend, TensorBackend};
 
-/// Copies the elements `range` of a tensor without autodiff to `values`.
+/// Copies the elements `range` of a tensor without autodiff to the slice `values`.
 ///
 /// # Shapes
 ///
@@ -28,13 +28,13 @@ pub fn read(x: &Tensor<1>, range: Range<usize>, values: &mut [f32]) {
     values.copy_from_slice(part.as_slice().expect("converted to f32"));
 }
 
-/// Returns a tensor without autodiff whose elements from `start` on are replaced by `values`. On `Flex`, writes in
-/// place, unless the tensor's memory is shared.
+/// Replaces the elements of a tensor without autodiff from `start` on by `values`, and returns the tensor. On
+/// `Flex`, the elements are overwritten in place, unless the tensor's memory is shared.
 ///
 /// # Shapes
 ///
 /// - x and output: `[n]`
-/// - values: at most `[n - start]`
+/// - values: at most `n - start` elements
 ///
 /// # Panics
 ///

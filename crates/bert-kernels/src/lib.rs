@@ -24,7 +24,7 @@
 //! # Tour
 //!
 //! - [`Compute`] has two fields: [`Kernels`] chooses between the fused kernel and the composition, and [`Precision`] is
-//!   the precision to which matrix products round their factors. Each model has its own [`Compute`], so two models in
+//!   the precision to which matrix products round their operands. Each model has its own [`Compute`], so two models in
 //!   one process may differ.
 //! - [`Dropout`] identifies a mask by its key. Operations with dropout take an `Option<Dropout>`; `None` disables it.
 //!
@@ -60,15 +60,14 @@
 //!
 //! # When a fused kernel runs
 //!
-//! The fused kernel runs when [`Compute::kernels`] is not [`Kernels::Plain`] and every tensor is an f32 tensor of burn's
-//! `Flex` backend, with or without autodiff but without gradient checkpointing. [`adamw::update`] and
-//! [`masked_lm_eval`] have no fused backward pass and need tensors without autodiff. [`Precision::Bf16`] needs the
-//! AVX-512 BF16 instructions ([`has_bf16_instructions`]). In all other cases, the composition of burn's operations
-//! runs; its results agree with the kernel's.
+//! The fused kernel runs when [`Compute::kernels`] is not [`Kernels::Plain`] and every tensor is an f32
+//! tensor of burn's `Flex` backend, with or without autodiff but without gradient checkpointing.
+//! [`adamw::update`] and [`masked_lm_eval`] have no backward pass, so their fused kernels run only on tensors
+//! without autodiff. [`Precision::Bf16`] needs the AVX-512 BF16 instructions ([`has_bf16_instructions`]). In
+//! all other cases, the composition of burn's operations runs; its results agree with the kernel's.
 //!
-//! With the feature `cubecl` GELU, dropout, LayerNorm, rows of tables, the softmax of attention, sums of squares and
-//! AdamW have kernels for GPUs as well, and with [`Kernels::FusedAttention`] the whole of attention. Their tests run on
-//! a software implementation of Vulkan.
+//! With the feature `cubecl`, most operations have GPU kernels as well; [`Kernels::FusedAttention`] computes
+//! attention in one kernel per pass. Their tests run on a software implementation of Vulkan.
 //!
 //! # Promises
 //!
@@ -112,7 +111,7 @@ pub use ops::dropout;
 #[doc(hidden)]
 pub use ops::{dense, masked_lm_eval, ordered_sum};
 
-/// The version of the arithmetic of these kernels and of the model. A change that gives different bits for the same
-/// input must increase the version. Runs record the version, and a run that is resumed with a different version prints
-/// a warning that its bits may differ.
+/// The version of the arithmetic of these kernels and of the model. A change that gives different bits for
+/// the same input must increase it. Runs record the version, and a run that is resumed with a different
+/// version prints a warning that its bits may differ.
 pub const VERSION: u32 = 7;

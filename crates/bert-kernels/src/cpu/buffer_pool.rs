@@ -1,4 +1,4 @@
-//! A pool of buffers that are reused by later tensors.
+//! A pool of buffers that later tensors reuse.
 //!
 //! A training step allocates tensors of nearly the same sizes every time (the number of masked positions in a batch
 //! varies a little). New memory from the allocator costs a page fault for each 4 KiB and a pass that writes zeros.
@@ -7,10 +7,11 @@
 //! gradients of the weights `[768, 3072]` reuse the buffers of the intermediate features `[1024, 3072]`. Small tensors
 //! bypass the pool.
 //!
-//! There are two limits. First, the pool keeps at most as many buffers of a size as were once in use at the same time,
-//! so that buffers whose size is never requested do not accumulate. Second, free and used buffers together never exceed
-//! the peak use plus 64 MiB, which is enough for a pass that needs several sizes one after the other. To stay below
-//! this limit, the pool frees the buffers that were unused for the longest time.
+//! There are two limits. First, the pool keeps at most as many buffers of a size as were once in use at the
+//! same time, so that buffers of a size that is no longer requested do not accumulate. Second, free and used
+//! buffers together never exceed the peak use plus 64 MiB, which is enough for a pass that needs several
+//! sizes one after the other. To stay below this limit, the pool frees the buffers that were unused for the
+//! longest time.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -36,7 +37,7 @@ struct Pool {
     live: usize,
     /// Maximum of `live` so far.
     peak: usize,
-    /// See [`SLACK`].
+    /// Maximum number of elements beyond `peak`; [`SLACK`] outside of tests.
     slack: usize,
     /// Number of buffers returned so far. It is the logical clock of the pool.
     returns: u64,
@@ -56,7 +57,7 @@ struct Buffers {
 static POOL: Mutex<Pool> = Mutex::new(Pool::new(SLACK));
 
 fn pool() -> MutexGuard<'static, Pool> {
-    // No code that holds the lock leaves the pool half changed.
+    // A panic cannot leave the pool half changed, so a poisoned lock is safe to use.
     POOL.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -65,7 +66,8 @@ impl Pool {
         Self { sizes: BTreeMap::new(), free: 0, live: 0, peak: 0, slack, returns: 0 }
     }
 
-    /// Returns the smallest free buffer that holds `len` elements and at most a third more.
+    /// Returns the smallest free buffer with a capacity of `len` elements to a third more, cut to `len`
+    /// elements.
     fn take(&mut self, len: usize) -> Option<Vec<f32>> {
         let mut sizes = self.sizes.range_mut(len..=len + len / 3);
         let (_, mut buffer) = sizes.find_map(|(_, buffers)| buffers.free.pop())?;
@@ -125,9 +127,9 @@ pub(crate) fn into_storage(buffer: Vec<f32>) -> Bytes {
     }
 }
 
-/// Elements of a cache line.
+/// Number of f32 elements in a cache line.
 const LINE: usize = 16;
-/// Maximum elements of a scratch buffer that stays with its thread: 2 MiB.
+/// Maximum number of elements of a scratch buffer that stays with its thread: 2 MiB.
 const MAX_THREAD_BUFFER_LEN: usize = 1 << 19;
 /// Maximum number of buffers that stay with a thread.
 const MAX_THREAD_BUFFERS: usize = 12;
@@ -149,7 +151,8 @@ pub(crate) fn scratch(len: usize) -> Scratch {
     }
 }
 
-/// Returns a [`scratch`] buffer that several threads read. The buffer comes from the pool, however short it is.
+/// Returns a [`scratch`] buffer that several threads read. It always comes from the pool or the allocator,
+/// not from the buffers of one thread.
 pub(crate) fn shared_scratch(len: usize) -> Scratch {
     let buffer = take(len + LINE - 1);
     pool().add_live(buffer.capacity());
@@ -167,11 +170,11 @@ fn thread_buffer(needed: usize) -> Vec<f32> {
     })
 }
 
-/// See [`scratch`].
+/// A buffer from [`scratch`] or [`shared_scratch`].
 pub(crate) struct Scratch {
     buffer: Vec<f32>,
     elements: Range<usize>,
-    /// Whether the thread that drops it keeps it for its next task.
+    /// Whether the thread that drops the buffer keeps it for its next task.
     thread_local: bool,
 }
 
@@ -202,7 +205,8 @@ impl Drop for Scratch {
         if !self.thread_local {
             return pool().put_back(buffer);
         }
-        // A thread that is ending no longer has thread-local buffers; in this case, the buffer is freed.
+        // The error is ignored: a thread that is ending has no thread-local buffers any more, and then the
+        // buffer is freed.
         let _ = THREAD_BUFFERS.try_with(|buffers| {
             let mut buffers = buffers.borrow_mut();
             if buffers.len() == MAX_THREAD_BUFFERS {
@@ -240,7 +244,7 @@ impl AllocationController for PooledBuffer {
     fn memory(&self, _: AccessPolicy) -> Result<&[MaybeUninit<u8>], AccessError> {
         let bytes: &[u8] = bytemuck::cast_slice(&self.0);
         #[expect(unsafe_code, reason = "the interface is in uninitialized bytes")]
-        // SAFETY: initialized bytes are valid as possibly uninitialized bytes, for reading.
+        // SAFETY: initialized bytes may be read as possibly uninitialized bytes.
         Ok(unsafe { std::slice::from_raw_parts(bytes.as_ptr().cast(), bytes.len()) })
     }
 

@@ -18,7 +18,7 @@ pub struct Dropout {
     scale: f32,
 }
 
-// A word's lanes are read in place.
+// A word's four 16-bit lanes are read in place, lowest first, so the processor must be little-endian.
 const _: () = assert!(cfg!(target_endian = "little"));
 
 /// Increment of SplitMix64's counter.
@@ -32,7 +32,7 @@ impl Dropout {
     /// Creates dropout with `prob` rounded to a multiple of 2^-16; returns `None` if the rounded probability is 0. The
     /// scale uses the rounded probability, so that the expectation is exact.
     pub fn new(key: u64, prob: f64) -> Option<Self> {
-        // With a probability of 1, no elements would remain to scale.
+        // The threshold stays below 65536: with a probability of 1, the scale would be infinite.
         let threshold = (prob * 65536.0).round().clamp(0.0, 65535.0) as u16;
         let scale = (1.0 / (1.0 - f64::from(threshold) / 65536.0)) as f32;
         (threshold > 0).then_some(Self { key, skip: 0, threshold, scale })
@@ -53,7 +53,7 @@ impl Dropout {
         (self.key, self.skip, self.threshold, self.scale)
     }
 
-    /// Returns the factors of elements `0 .. len`.
+    /// Returns the mask of elements `0 .. len`: the scale for each kept element, 0 for each dropped one.
     pub fn mask(self, len: usize) -> Vec<f32> {
         let mut mask = vec![1.0; len];
         mask.par_chunks_mut(CHUNK)
@@ -62,7 +62,8 @@ impl Dropout {
         mask
     }
 
-    /// Multiplies the elements from `first` on by their factors. `words` is scratch memory.
+    /// Multiplies elements by the mask; the first of them is element `first` of the mask. `words` is scratch
+    /// memory.
     pub(crate) fn apply(self, elements: &mut [f32], first: usize, words: &mut Vec<u64>) {
         let first_of_words = first + usize::from(self.skip);
         let count = (first_of_words % PER_WORD + elements.len()).div_ceil(PER_WORD);

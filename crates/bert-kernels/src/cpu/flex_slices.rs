@@ -6,7 +6,7 @@ use burn::tensor::{DType, Shape, Tensor};
 use crate::cpu::buffer_pool::into_storage;
 pub(crate) use crate::cpu::buffer_pool::take as buffer;
 
-/// Returns the tensor if it is contiguous and fills its buffer, else a contiguous copy.
+/// Returns the tensor itself if it is contiguous and fills its buffer, or a contiguous copy.
 pub(crate) fn contiguous(x: FlexTensor) -> FlexTensor {
     // `to_contiguous` makes the copy, if any; after `x` is dropped, the result has one owner in both cases.
     x.to_contiguous()

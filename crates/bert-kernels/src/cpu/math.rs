@@ -1,13 +1,14 @@
 //! Elementary functions in f32, written so that loops over them become vector code.
 //!
-//! They are branch-free and use no tables. Every fused multiply-add is explicit (`mul_add`, which rounds once on any
-//! processor), and the compiler makes no others, so results do not depend on the vector width. On x86 processors from
-//! before 2013, which lack the instruction, a slow library function computes `mul_add`. NaN stays NaN. The tests below
-//! bound the errors: 2e-7 relative for `exp_to_88`; 2e-7 for the normal distribution; 2e-7 of `max(|x|, 1)` for both forms of
-//! GELU; 4e-7 for the derivative of the erf form and 1e-6 for the derivative of the tanh form.
+//! They are branch-free and use no tables. Every fused multiply-add is explicit (`mul_add`, which rounds once
+//! on any processor), and the compiler makes no others, so results do not depend on the vector width. On x86
+//! processors from before 2013, which lack the instruction, a slow library function computes `mul_add`. A NaN
+//! argument gives NaN. The tests below check these bounds of the errors: 2e-7 relative for `exp_to_88`; 2e-7
+//! for the normal distribution; 2e-7 of `max(|x|, 1)` for both forms of GELU; 4e-7 for the derivative of the
+//! erf form and 1e-6 for the derivative of the tanh form.
 
-/// Defines a function that is compiled for AVX-512, for AVX2 and for the build's own target. Each call selects one of
-/// the three versions at run time. The bodies are the same, and so are the results.
+/// Defines a function that is compiled for AVX-512, for AVX2 and for the build's own target. Each call
+/// selects one of the three versions at run time. All three have the same body and give the same results.
 macro_rules! vectorized {
     ($(#[$meta:meta])* $visibility:vis fn $name:ident($($argument:ident: $type:ty),* $(,)?) $(-> $result:ty)? $body:block) => {
         $(#[$meta])*
@@ -59,11 +60,10 @@ fn polynomial<const N: usize>(x: f32, coefficients: [f32; N]) -> f32 {
     value
 }
 
-/// The natural logarithm of the smallest normal f32.
+/// The natural logarithm of the smallest normal f32, below which `exp_to_88` returns 0.
 const MIN_EXPONENT: f32 = -87.336_54;
 
-/// Returns `e^x` of a number that is at most 88, such as an exponent minus the maximum; zero below the logarithm of the
-/// smallest normal number.
+/// Returns `e^x` for x up to 88, such as a logit minus the maximum; 0 if x is below [`MIN_EXPONENT`].
 #[inline(always)]
 pub(crate) fn exp_to_88(x: f32) -> f32 {
     let (value, n) = exp_parts(max_or_nan(x, MIN_EXPONENT));
@@ -74,7 +74,8 @@ pub(crate) fn exp_to_88(x: f32) -> f32 {
 /// Returns `e^r` and n with `x = n ln(2) + r` and `|r| <= ln(2) / 2`, as in Cephes' `expf`.
 #[inline(always)]
 fn exp_parts(x: f32) -> (f32, i32) {
-    // Adding this number rounds to an integer, which is then in the low bits.
+    // Adding this number to a float rounds the float to an integer and leaves the integer in the low bits of
+    // the sum.
     const ROUND: f32 = 12_582_912.0;
     let shifted = x.mul_add(std::f32::consts::LOG2_E, ROUND);
     let n = shifted - ROUND;
@@ -91,10 +92,10 @@ fn power_of_two(n: i32) -> f32 {
     f32::from_bits((n.wrapping_add(127) << 23) as u32)
 }
 
-/// Beyond `-TAIL` and `TAIL` the standard normal distribution is 0 and 1 to within 8e-8.
+/// Bound beyond which the standard normal distribution equals 0 or 1 to within 8e-8.
 const TAIL: f32 = 5.25;
 
-/// Returns the standard normal distribution `P(X <= x)`; 0 below `-TAIL`, 1 above `TAIL`.
+/// Returns the standard normal distribution function `P(X <= x)`; 0 below `-TAIL`, 1 above `TAIL`.
 ///
 /// Computes `1/2 + x q(x^2)` with a polynomial q in `x^2 2 / TAIL^2 - 1`, fitted to minimize the maximum error of `x q`
 /// (1.6e-8) on `0 <= x <= TAIL`. It needs no exponential and no division.
@@ -129,7 +130,7 @@ pub(crate) fn normal(x: f32) -> f32 {
 /// Returns `x P(X <= x)`, the erf form of GELU.
 #[inline(always)]
 pub(crate) fn gelu(x: f32) -> f32 {
-    // The distribution is zero for very negative x, infinity included.
+    // For very negative x, the distribution function is zero. The bound avoids negative infinity times zero.
     max_or_nan(x, -1e4) * normal(x)
 }
 
@@ -159,19 +160,19 @@ pub(crate) fn gelu_tanh_and_derivative(x: f32) -> (f32, f32) {
 #[inline(always)]
 fn sigmoid_of_cubic(x: f32) -> (f32, f32) {
     let exponent = -SQRT_8_OVER_PI * (CUBIC * x * x).mul_add(x, x);
-    // The bound prevents that the second value is infinity times zero.
+    // The bound keeps `e` finite; otherwise the second value could be infinity times zero.
     let e = exp_to_88(if exponent > 80.0 { 80.0 } else { exponent });
     let s = 1.0 / (1.0 + e);
     (s, e * s)
 }
 
-/// Returns the maximum of both; NaN if x is NaN, unlike `f32::max`.
+/// Returns the maximum of x and `minimum`; NaN if x is NaN, unlike `f32::max`.
 #[inline(always)]
 fn max_or_nan(x: f32, minimum: f32) -> f32 {
     if x < minimum { minimum } else { x }
 }
 
-/// Returns the sum, added in [`LANES`] lanes.
+/// Returns the sum of the elements, added in [`LANES`] lanes.
 #[inline(always)]
 pub(crate) fn sum(x: &[f32]) -> f32 {
     let mut lanes = [0f32; LANES];
@@ -245,7 +246,7 @@ pub(crate) fn dot(x: &[f32], y: &[f32]) -> f32 {
     fold(lanes)
 }
 
-/// Returns the maximum; NaN is skipped.
+/// Returns the maximum of the elements; NaN is skipped.
 #[inline(always)]
 pub(crate) fn max(x: &[f32]) -> f32 {
     let mut lanes = [f32::NEG_INFINITY; LANES];
@@ -270,7 +271,7 @@ fn fold(lanes: [f32; LANES]) -> f32 {
 
 #[inline(always)]
 fn pairwise(lanes: [f32; LANES], of: impl Fn(f32, f32) -> f32) -> f32 {
-    // Arrays of known lengths stay in registers.
+    // The arrays have constant lengths, so the compiler keeps them in registers.
     let lanes: [f32; 16] = std::array::from_fn(|i| of(lanes[i], lanes[i + 16]));
     let lanes: [f32; 8] = std::array::from_fn(|i| of(lanes[i], lanes[i + 8]));
     let lanes: [f32; 4] = std::array::from_fn(|i| of(lanes[i], lanes[i + 4]));

@@ -1,4 +1,4 @@
-//! Additions on rows of equal width, and the split of rows into blocks, one task each.
+//! Additions on rows of equal width, and the division of rows into blocks, each of which is one task.
 //!
 //! The blocks depend on the shape only, not on the number of threads, and partial sums are added in the order of the
 //! blocks. Therefore, every sum has the same bits on any number of threads.

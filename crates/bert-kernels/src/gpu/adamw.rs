@@ -1,8 +1,8 @@
 //! AdamW on a GPU: the equations of [`mod@crate::ops::adamw`] in one pass over parameters, moments and gradients.
 //!
-//! Parameter, moments and gradient have one length and no autodiff. The parameter and its moments are overwritten; a
-//! buffer that is shared is copied first. Updates with equal hyperparameters share a launch: a [`Queue`] keeps them until it
-//! is full or dropped.
+//! The parameter, its moments and the gradient have the same length and no autodiff. The parameter and its
+//! moments are overwritten. A buffer that is shared is copied first. Updates with equal hyperparameters share
+//! a launch: a [`Queue`] keeps them until it is full or dropped.
 
 use burn::backend::Cube;
 use burn::tensor::{DType, Tensor};
@@ -14,7 +14,7 @@ use super::{
 };
 use crate::arguments::{AdamW, Kernels, Pass, State};
 
-/// Vectors that a cube updates.
+/// Number of vectors of each tensor that a cube updates.
 const BLOCK: usize = 4 * UNITS as usize;
 
 /// Updates that wait for a common launch. Dropping the queue launches them; later operations read the new values.
@@ -27,7 +27,7 @@ pub(crate) struct Queue {
 #[derive(Debug)]
 struct Group {
     step: AdamW,
-    /// Adjacent elements that a unit updates.
+    /// Number of adjacent elements that a unit updates at once.
     vector: usize,
     tensors: Vec<[CubeTensor; 4]>,
 }
@@ -40,7 +40,7 @@ pub(crate) fn serves(kernels: Kernels, state: &State, gradient: &Tensor<1>) -> b
 }
 
 impl Queue {
-    /// Returns the tensors of the updated state, of tensors on a GPU.
+    /// Queues an update of tensors on a GPU and returns the tensors that will contain the updated state.
     pub(crate) fn update(&mut self, pass: Pass, state: State, gradient: &Tensor<1>, step: AdamW) -> State {
         // One kernel serves all passes: decay rates of 1 keep the moments, a learning rate of 0 keeps the parameter.
         let step = match pass {
@@ -121,7 +121,7 @@ fn kernel<N: Size>(
     scale: f32,
     rate: f32,
 ) {
-    // The number of cubes of the tensors before this one.
+    // Number of cubes that work on the tensors before this one.
     let mut before = 0usize.runtime();
     #[unroll]
     for number in 0..gradients.len() {

@@ -1,7 +1,8 @@
-//! Sums of the rows of a matrix on a GPU, in an order that depends on the number of rows alone.
+//! Column sums of a matrix on a GPU, added in an order that depends on the number of rows only.
 //!
-//! A cube adds a block of rows of a few columns, and the sums of blocks are added in the same way. burn's own sum over the
-//! first axis has one unit for a whole column: with 16,384 rows of 256 columns it takes two milliseconds on an H200.
+//! A cube adds a block of rows for a few columns, and the sums of the blocks are added in the same way.
+//! burn's own sum over the first axis uses one unit for a whole column; for 16,384 rows of 256 columns it
+//! takes two milliseconds on an H200.
 
 use burn::backend::Cube;
 use burn::backend::ops::FloatTensorOps;
@@ -13,40 +14,40 @@ use cubecl::prelude::*;
 
 use super::{cubes, element, empty_with, into_contiguous, len, vector_size};
 
-/// Bytes between the places where a kernel's buffer may begin, on every runtime.
+/// Alignment in bytes that every runtime accepts for the start of a kernel's buffer.
 const ALIGNMENT: u64 = 256;
 
-/// Rows of a block, if there are more than twice as many.
+/// Number of rows of a block, for matrices with more than twice as many rows.
 const BLOCK: usize = 128;
 
-/// Vectors of a row that a cube adds, and rows that it adds at once.
+/// Number of columns of vectors in a cube, and number of rows that it adds at once.
 pub(super) const COLUMNS: u32 = 32;
 pub(super) const ROWS: u32 = 8;
 
-/// The blocks of rows that the cubes of a kernel add.
+/// The blocks of rows into which a matrix is divided.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Blocks {
-    /// Rows of a block.
+    /// Number of rows of a block.
     pub(super) rows: usize,
     /// Number of blocks.
     pub(super) count: usize,
 }
 
 impl Blocks {
-    /// Returns the blocks of a number of rows.
+    /// Returns the blocks for a matrix with this number of rows.
     pub(super) fn new(rows: usize) -> Self {
         let block = if rows <= 2 * BLOCK { rows } else { BLOCK };
         Self { rows: block, count: rows.div_ceil(block) }
     }
 
-    /// Returns the launch size for rows of `vectors` vectors.
+    /// Returns the launch size for rows of `vectors` vectors each.
     pub(super) fn launch_size(self, vectors: usize) -> (CubeCount, CubeDim) {
         let groups = vectors.div_ceil(COLUMNS as usize);
         (cubes(self.count * groups), CubeDim::new_2d(COLUMNS, ROWS))
     }
 }
 
-/// Returns the sum of all rows of a tensor of `rows * width` elements in f32 or bf16, `[width]` in f32.
+/// Returns the sum of all rows as an f32 tensor `[width]`. x has `rows * width` elements in f32 or bf16.
 pub(super) fn column_sums(x: CubeTensor, rows: usize, width: usize) -> CubeTensor {
     let mut x = into_contiguous(x);
     let mut blocks = Blocks::new(rows);
@@ -64,7 +65,7 @@ pub(super) fn column_sums(x: CubeTensor, rows: usize, width: usize) -> CubeTenso
     }
 }
 
-/// Returns the `N` equal parts of a flat f32 tensor.
+/// Splits a flat f32 tensor into `N` equal parts and returns them.
 pub(super) fn parts<const N: usize>(x: CubeTensor) -> [CubeTensor; N] {
     let width = len(&x) / N;
     let bytes = (width * x.dtype.size()) as u64;
@@ -80,20 +81,21 @@ pub(super) fn parts<const N: usize>(x: CubeTensor) -> [CubeTensor; N] {
     })
 }
 
-/// The vectors of a matrix that a unit adds: one column in every eighth row of a block.
+/// The vectors of a matrix that a unit adds: one column, in every eighth row of a block.
 #[derive(CubeType, Clone, Copy)]
 pub(super) struct Column {
-    /// The first, and the end, which is 0 outside of the matrix.
+    /// The index of the first vector, and the end of the block, which is 0 if the unit has no column.
     pub(super) first: usize,
     pub(super) end: usize,
-    /// The distance from one to the next.
+    /// The distance from one vector to the next.
     pub(super) step: usize,
-    /// The column, and the number of the block.
+    /// The column, and the index of the block.
     pub(super) column: usize,
     block: usize,
 }
 
-/// Returns the vectors of this unit, of a matrix of `len` vectors in rows of `width`.
+/// Returns the vectors that this unit adds. The matrix has `len` vectors in rows of `width`, and a block has
+/// `block` rows.
 #[cube]
 pub(super) fn column_of_unit(len: usize, width: usize, block: usize) -> Column {
     let groups = width.div_ceil(COLUMNS as usize);
@@ -113,7 +115,7 @@ pub(super) fn column_of_unit(len: usize, width: usize, block: usize) -> Column {
     }
 }
 
-/// Adds the sums of the units of a column, and writes the sum of the block.
+/// Adds the sums of all units of a column, and writes the sum of the block to `sums`.
 #[cube]
 pub(super) fn write_sum<N: Size>(
     sum: Vector<f32, N>,
@@ -151,7 +153,7 @@ fn kernel<E: Float, N: Size>(
     let step = column.step;
     let mut sum = Vector::<f32, N>::new(0.0);
     let mut i = column.first;
-    // Four loads are on their way at once.
+    // Four loads per iteration are independent, so that they overlap.
     while i + 3 * step < column.end {
         let pair = Vector::<f32, N>::cast_from(x[i]) + Vector::cast_from(x[i + step]);
         let other = Vector::<f32, N>::cast_from(x[i + 2 * step]) + Vector::cast_from(x[i + 3 * step]);

@@ -1,14 +1,17 @@
-//! Matrix products of NVIDIA's library cuBLASLt, on the memory of CubeCL.
+//! Matrix products by NVIDIA's library cuBLASLt on buffers of CubeCL.
 //!
-//! On Hopper its kernels are 3 to 5 times as fast as the best of CubeCL: 500 to 740 TFLOP/s next to 55 to 220 on an
-//! H200. The library is loaded when the first product runs; without it [`super::strategy`] computes the products.
+//! For the dense layers of BERT-base on an H200, it is about 3 to 5 times as fast as the best kernels of
+//! CubeCL (docs/results.md). The library is loaded when the first product runs; without it
+//! [`super::strategy`] computes the products.
 //!
-//! CubeCL does not give away its stream. A product runs on a stream of its own, between two events: the first waits for
-//! all work that the context has, and all later work of the context waits for the second. Both exist since CUDA 12.5.
-//! All calls are made by the thread that launches the kernels of CubeCL, so they have a place in its order.
+//! CubeCL does not expose its stream. Therefore, a product runs on a separate stream between two events. The
+//! product waits for the first event, which records all earlier work of the context; all later work of the
+//! context waits for the second event. The driver has functions for this since CUDA 12.5. All calls come from
+//! the thread that launches CubeCL's kernels, so they keep the order of the launches.
 //!
-//! The algorithm of a product is a function of its shape, the version of the library and the GPU. Algorithms that divide the
-//! sum of a cell over several blocks add in one order too, so equal products have equal bits.
+//! The algorithm of a product is a function of its shape, the version of the library and the GPU. Algorithms
+//! that divide the sum of an element among several thread blocks also add in a fixed order, so equal products
+//! have equal bits.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -28,16 +31,16 @@ use cudarc::driver::{result as driver, sys as cuda};
 
 use super::empty_shaped;
 
-/// The owner of a device's memory and streams.
+/// CubeCL's server, which owns the memory and the streams of a device.
 type Server = <CudaRuntime as Runtime>::Server;
 
-/// Bytes of scratch memory; NVIDIA recommends 32 MiB for Hopper.
+/// Size of the scratch memory in bytes; NVIDIA recommends 32 MiB for Hopper.
 const WORKSPACE: usize = 32 << 20;
 
-/// Alignment of a factor's first element, in bytes.
+/// Alignment of an operand's first element, in bytes.
 const ALIGNMENT: u64 = 16;
 
-/// A batch of products `[m, k] x [k, n]`, with the places of the elements.
+/// A batch of products `[m, k] x [k, n]`, with the layouts of the operands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Product {
     batch: usize,
@@ -48,24 +51,24 @@ struct Product {
     right: Layout,
     factors: DType,
     result: DType,
-    /// Elements from one row of the result to the next.
+    /// Distance from one row of the result to the next, in elements.
     step: usize,
-    /// Whether the product is added to the result's values.
+    /// Whether the product is added to the existing values of the result.
     adds: bool,
 }
 
-/// The places of the elements of a batch of matrices.
+/// The memory layout of a batch of matrices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Layout {
-    /// Whether columns are adjacent instead of rows.
+    /// Whether the elements of a column are adjacent, instead of the elements of a row.
     transposed: bool,
-    /// Elements from one row to the next; from one column to the next if transposed.
+    /// Distance from one row to the next in elements; from one column to the next if transposed.
     step: usize,
-    /// Elements from one matrix to the next.
+    /// Distance from one matrix to the next, in elements.
     matrix_step: usize,
 }
 
-/// Descriptions of a product and its algorithm, made once for each shape and never freed.
+/// The library's descriptors of a product and its algorithm, created once for each product and never freed.
 struct Plan {
     description: sys::cublasLtMatmulDesc_t,
     left: sys::cublasLtMatrixLayout_t,
@@ -74,19 +77,20 @@ struct Plan {
     algorithm: sys::cublasLtMatmulAlgo_t,
 }
 
-// SAFETY: a plan is made once, and the library only reads it afterwards.
+// SAFETY: a plan is complete before it is shared, and the library only reads it afterwards.
 #[expect(unsafe_code, reason = "the library's descriptions are pointers")]
 unsafe impl Send for Plan {}
 // SAFETY: as above.
 #[expect(unsafe_code, reason = "the library's descriptions are pointers")]
 unsafe impl Sync for Plan {}
 
-/// Plans of each device and product; `None` where the library cannot compute it.
+/// The plan of each product on each device; `None` if the library cannot compute the product.
 static PLANS: LazyLock<Mutex<HashMap<(u64, Product), Option<&'static Plan>>>> = LazyLock::new(Mutex::default);
 
-/// Returns `a b`, with sums in f32; `None` if the library cannot compute it on this device.
+/// Returns `a b` in the dtype `result`, with sums in f32; `None` if the library cannot compute it on this
+/// device.
 ///
-/// f32 factors are rounded to TF32, as CubeCL's kernels do.
+/// Operands in f32 are rounded to TF32, as in CubeCL's kernels.
 ///
 /// # Shapes
 /// - a: `[.., m, k]`, b: `[.., k, n]`, both f32 or both bf16
@@ -95,7 +99,8 @@ pub(super) fn multiply(a: &CubeTensor, b: &CubeTensor, result: DType) -> Option<
     multiply_into_rows(a, b, result, *b.meta.shape().last()?)
 }
 
-/// Returns [`multiply`] in rows of `step` elements; the elements after the columns of the product are undefined.
+/// Computes [`multiply`] into rows of `step` elements; the elements after the product's last column are
+/// undefined.
 pub(super) fn multiply_into_rows(
     a: &CubeTensor,
     b: &CubeTensor,
@@ -109,13 +114,14 @@ pub(super) fn multiply_into_rows(
     multiply_onto(a, b, (result, step), empty, false)
 }
 
-/// Returns `a b + sum` of matrices; sum is f32, contiguous and of the shape of the product.
+/// Returns `a b + sum` for matrices; `sum` is contiguous, in f32 and has the shape of the product.
 pub(super) fn multiply_add(a: &CubeTensor, b: &CubeTensor, sum: &CubeTensor) -> Option<CubeTensor> {
     let output = || if sum.can_mut() { sum.clone() } else { sum.copy() };
     multiply_onto(a, b, (DType::F32, *b.meta.shape().last()?), output, true)
 }
 
-/// Writes a product to the tensor that `output` returns, or adds it.
+/// Writes a product to the tensor that `output` returns, or adds the product to it if `adds` is true. `step`
+/// is the distance between rows of the output.
 fn multiply_onto(
     a: &CubeTensor,
     b: &CubeTensor,
@@ -143,7 +149,8 @@ fn multiply_onto(
     let stream = output.handle.stream;
     device.submit(move |server| {
         let resources = bindings.map(|binding| server.get_resource(binding, stream));
-        // A buffer without its values carries the error, which the read of a result reports.
+        // If an earlier operation failed, its buffer is an error. It is safe to return, because reading the
+        // result reports that error.
         let [Ok(a), Ok(b), Ok(output)] = &resources else { return };
         let pointers = [a, b, output].map(|resource| resource.resource().ptr as *mut c_void);
         let done = library(|library| library.multiply(plan, pointers, adds));
@@ -160,7 +167,7 @@ fn multiply_onto(
 }
 
 impl Layout {
-    /// Returns the layout of a tensor; `None` for elements in a different order.
+    /// Returns the layout of a tensor; `None` if its strides or its alignment do not fit the library.
     fn new(x: &CubeTensor) -> Option<Self> {
         let dims = x.meta.shape().to_vec();
         let steps = x.meta.strides().to_vec();
@@ -191,7 +198,8 @@ impl Layout {
     }
 }
 
-/// The library on one device, used by the thread that launches the device's kernels.
+/// The library's handle and resources on one device. Only the thread that launches the device's kernels uses
+/// them.
 struct Library {
     handle: sys::cublasLtHandle_t,
     stream: cuda::CUstream,
@@ -202,7 +210,8 @@ struct Library {
     order: Order,
 }
 
-/// Functions of the driver that order a stream with all work of a context.
+/// Driver functions that record an event for all work of a context, and make all its later work wait for an
+/// event.
 #[derive(Clone, Copy)]
 struct Order {
     record: unsafe extern "C" fn(cuda::CUcontext, cuda::CUevent) -> cuda::CUresult,
@@ -213,16 +222,16 @@ thread_local! {
     static LIBRARY: RefCell<Option<Option<Library>>> = const { RefCell::new(None) };
 }
 
-/// Calls `work` with the library of this thread's device, if there is one.
+/// Calls `work` with the library of this thread's device and returns the result; `None` without the library.
 fn library<R>(work: impl FnOnce(&Library) -> R) -> Option<R> {
     LIBRARY.with_borrow_mut(|library| library.get_or_insert_with(Library::load).as_ref().map(work))
 }
 
 impl Order {
-    /// Returns the functions, if the driver has them.
+    /// Returns the functions; `None` if the driver does not have them.
     #[expect(unsafe_code, reason = "functions of the driver are found by name")]
     fn load() -> Option<Self> {
-        // SAFETY: the driver is loaded, and its documentation has these types.
+        // SAFETY: the driver is loaded, and the types are from its documentation.
         unsafe {
             let driver = cuda::culib();
             let record = driver.get(b"cuCtxRecordEvent\0").ok()?;
@@ -233,10 +242,10 @@ impl Order {
 }
 
 impl Library {
-    /// Returns the library on the device of the current context; `None` if a part of it is missing.
+    /// Loads the library for the device of the current context; returns `None` if a part of it is missing.
     #[expect(unsafe_code, reason = "the driver and the library are C code")]
     fn load() -> Option<Self> {
-        // SAFETY: this only looks for files.
+        // SAFETY: the function only looks for the library's file.
         if !unsafe { sys::is_culib_present() } {
             return None;
         }
@@ -258,7 +267,8 @@ impl Library {
         self.try_plan(product).ok().map(|plan| &*Box::leak(Box::new(plan)))
     }
 
-    /// In column-major order a buffer is its transpose, so the library computes `c' = b' a'`.
+    /// Creates the descriptors. The library reads matrices in column-major order, in which each buffer is the
+    /// transpose, so it computes `c' = b' a'`.
     #[expect(unsafe_code, reason = "the library is C code")]
     fn try_plan(&self, product: Product) -> Result<Plan, lt::CublasError> {
         use sys::cublasLtMatmulDescAttributes_t::{CUBLASLT_MATMUL_DESC_TRANSA, CUBLASLT_MATMUL_DESC_TRANSB};
@@ -280,7 +290,7 @@ impl Library {
             Preference::CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES,
             Preference::CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
         ];
-        // SAFETY: all descriptions are valid, and each size belongs to its value.
+        // SAFETY: all descriptors are valid, and each size is the size of the value before it.
         let found = unsafe {
             for (attribute, layout) in
                 [(CUBLASLT_MATMUL_DESC_TRANSA, right), (CUBLASLT_MATMUL_DESC_TRANSB, left)]
@@ -310,13 +320,14 @@ impl Library {
         })
     }
 
-    /// Puts a product into the order of the context's work. The pointers point to both factors and the result.
+    /// Launches a product after all earlier and before all later work of the context. The pointers are a, b
+    /// and the result.
     #[expect(unsafe_code, reason = "the driver and the library are C code")]
     fn multiply(&self, plan: &Plan, [a, b, output]: [*mut c_void; 3], adds: bool) -> Result<(), String> {
         let factor = 1.0f32;
         let previous = if adds { 1.0f32 } else { 0.0 };
-        // SAFETY: the buffers have the sizes of the plan's layouts, and all other users of their memory come before or
-        // after the product, because the context's work does.
+        // SAFETY: the buffers have the sizes of the plan's layouts. All other work on their memory belongs to
+        // the context, so it runs before or after the product.
         unsafe {
             let text = |error: driver::DriverError| error.to_string();
             (self.order.record)(self.context, self.before).result().map_err(text)?;
@@ -351,7 +362,7 @@ impl Library {
     }
 }
 
-/// Returns the library's description of a batch of `rows x columns` matrices.
+/// Returns the library's descriptor of a batch of `rows x columns` matrices.
 #[expect(unsafe_code, reason = "the library is C code")]
 fn matrix_layout(
     dtype: DType,
@@ -363,14 +374,14 @@ fn matrix_layout(
     use sys::cublasLtMatrixLayoutAttribute_t as Attribute;
     let kind =
         if dtype == DType::BF16 { sys::cudaDataType_t::CUDA_R_16BF } else { sys::cudaDataType_t::CUDA_R_32F };
-    // Column-major: the adjacent elements are a column.
+    // The library's matrices are column-major: the elements of a column are adjacent.
     let (height, width) = if layout.transposed { (rows, columns) } else { (columns, rows) };
     let described = lt::create_matrix_layout(kind, height as u64, width as u64, layout.step as i64)?;
     let count = batch as i32;
     let step = layout.matrix_step as i64;
     let counted = Attribute::CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT;
     let stepped = Attribute::CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET;
-    // SAFETY: the description is valid, and each size belongs to its value.
+    // SAFETY: the descriptor is valid, and each size is the size of the value before it.
     unsafe {
         lt::set_matrix_layout_attribute(described, counted, (&raw const count).cast(), size_of_val(&count))?;
         lt::set_matrix_layout_attribute(described, stepped, (&raw const step).cast(), size_of_val(&step))?;

@@ -1,8 +1,8 @@
-//! Dropout on a GPU: multiplies a flat tensor by a mask of [`mod@crate::cpu::dropout_mask`], the same as on the CPU bit
-//! for bit.
+//! Dropout on a GPU: multiplies a flat tensor by a mask of [`mod@crate::cpu::dropout_mask`]. The mask is
+//! bit-identical to the CPU's.
 //!
-//! Each unit computes the factors of a few elements where they are used, and again in the backward pass. SplitMix64 is
-//! computed in pairs of 32-bit words, because not every runtime has 64-bit integers.
+//! Each unit computes the mask of a few elements where it is used, and computes it again in the backward
+//! pass. SplitMix64 is computed with pairs of 32-bit words, because not every runtime has 64-bit integers.
 
 use burn::backend::Cube;
 use burn::tensor::Tensor;
@@ -14,7 +14,7 @@ use crate::arguments::Kernels;
 use crate::cpu::dropout_mask::Dropout;
 use crate::fused_op::Fused;
 
-/// Multiplies a flat x by its mask, if x is on a GPU; else returns `None`.
+/// Returns a flat x multiplied by its mask; `None` if x is not on a GPU.
 pub(crate) fn dropout(x: Tensor<1>, dropout: Dropout) -> Option<Tensor<1>> {
     apply(Kernels::Fused, Masked(dropout), [x])
 }
@@ -32,14 +32,14 @@ impl Masked {
     }
 }
 
-/// The key of a mask and its threshold, as a kernel's argument.
+/// A mask as a kernel's argument.
 #[derive(CubeType, CubeLaunch, Clone, Copy)]
 pub(crate) struct Mask {
     key_low: u32,
     key_high: u32,
-    /// 0 without dropout.
+    /// Elements whose 16 bits are below it are dropped; 0 without dropout.
     threshold: u32,
-    /// The factor of the elements that remain.
+    /// The factor by which the kept elements are multiplied.
     scale: f32,
     /// Number of elements of the key's first word that come before the mask.
     skip: u32,
@@ -70,10 +70,10 @@ fn kernel<N: Size>(x: &[Vector<f32, N>], y: &mut [Vector<f32, N>], mask: Mask) {
     }
 }
 
-/// Elements that one word decides about.
+/// Number of elements per 64-bit word.
 const PER_WORD: usize = 4;
 
-/// Returns the factors of the `N` elements from `first` on.
+/// Returns the mask of `N` elements that begin at `first`.
 #[cube]
 pub(super) fn factors<N: Size>(mask: &Mask, first: usize) -> Vector<f32, N> {
     let mut factors = Vector::<f32, N>::empty();
@@ -104,7 +104,7 @@ pub(super) fn factors<N: Size>(mask: &Mask, first: usize) -> Vector<f32, N> {
     factors
 }
 
-/// Returns the factor of an element whose neighbours are not needed.
+/// Returns the mask of a single element.
 #[cube]
 fn factor_alone(mask: &Mask, element: usize) -> f32 {
     let index = element as u32 + mask.skip;
@@ -119,7 +119,7 @@ fn factor_alone(mask: &Mask, element: usize) -> f32 {
     factor(mask, half & 0xFFFFu32)
 }
 
-/// Returns the factor of the element that these sixteen bits decide about.
+/// Returns the mask of an element from its 16 random bits.
 #[cube]
 fn factor(mask: &Mask, bits: u32) -> f32 {
     let mut factor = mask.scale;
@@ -129,11 +129,12 @@ fn factor(mask: &Mask, bits: u32) -> f32 {
     factor
 }
 
-/// Returns SplitMix64's word of this number for the key of the mask, the low half first. The first element of a word has the
-/// lowest bits.
+/// Returns word `number` of SplitMix64 for the key of the mask, as its low and its high half. The lowest bits
+/// belong to the first element.
 #[cube]
 fn random_word(mask: &Mask, number: u32) -> (u32, u32) {
-    // key + (number + 1) golden, where golden = 0x9E3779B97F4A7C15: the counter, followed by the first step of `mix`.
+    // key + (number + 1) golden, where golden = 0x9E3779B97F4A7C15: the counter, and the addition at the
+    // start of `mix`.
     let word = number + 1;
     let low = word * 0x7F4A_7C15u32;
     let high = word.mul_hi(0x7F4A_7C15u32) + word * 0x9E37_79B9u32;
@@ -145,7 +146,7 @@ fn random_word(mask: &Mask, number: u32) -> (u32, u32) {
     xor_shift(low, high, 31u32)
 }
 
-/// Returns a 64-bit sum, low word first.
+/// Returns a 64-bit sum as its low and its high word.
 #[cube]
 fn add(a_low: u32, a_high: u32, b_low: u32, b_high: u32) -> (u32, u32) {
     let low = a_low + b_low;
@@ -162,7 +163,7 @@ fn xor_shift(low: u32, high: u32, by: u32) -> (u32, u32) {
     (low ^ ((low >> by) | (high << (32 - by))), high ^ (high >> by))
 }
 
-/// Returns a 64-bit product.
+/// Returns the low 64 bits of a product as a low and a high word.
 #[cube]
 fn multiply(a_low: u32, a_high: u32, b_low: u32, b_high: u32) -> (u32, u32) {
     (a_low * b_low, a_low.mul_hi(b_low) + a_low * b_high + a_high * b_low)

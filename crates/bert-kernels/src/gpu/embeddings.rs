@@ -1,6 +1,8 @@
-//! The sum of three embeddings on a GPU, one operation to autodiff: `h = word[id] + token_type[segment] + position[place]`.
+//! The sum of three embeddings on a GPU as one autodiff operation: `h = word[id] + token_type[segment] +
+//! position[place]`.
 //!
-//! The gradient of the positions is a sum over the sequences; the other tables have sums by index ([`super::gather`]).
+//! The gradient of the position table is a sum over the sequences of the batch. The gradients of the other
+//! tables are sums by index ([`super::gather`]).
 
 use burn::backend::Cube;
 use burn::backend::ops::FloatTensorOps;
@@ -15,7 +17,7 @@ use super::{apply_inputs, elementwise, empty_like, input, into_contiguous, len, 
 use crate::arguments::Kernels;
 use crate::fused_op::Fused;
 
-/// Returns the sums of the embeddings, if the tables are on a GPU.
+/// Returns the sum of the embeddings of each token; `None` if the tables are not on a GPU.
 ///
 /// # Shapes
 /// - tables: `[rows, hidden]`, of words, token types and positions; ids and segments: `[batch, seq]`
@@ -41,7 +43,7 @@ struct EmbeddingSum {
 }
 
 impl Fused<3, Cube> for EmbeddingSum {
-    /// The rows of the tables, and their width.
+    /// The number of rows of each table, and their width.
     type Saved = ([usize; 3], usize);
 
     const ACCUMULATES: bool = true;

@@ -1,8 +1,8 @@
-//! The feed-forward network of a layer on a GPU, one operation to autodiff: `y = gelu(x W1 + b1) W2`, with the equations of
-//! [`mod@crate::ops::feed_forward`].
+//! The feed-forward network of a layer on a GPU as one autodiff operation: `y = gelu(x W1 + b1) W2`, with the
+//! equations of [`mod@crate::ops::feed_forward`].
 //!
-//! In bf16 the factors are rounded once, forward and backward, and the wide values between the products and y are stored in
-//! bf16.
+//! With bf16 precision, each operand is rounded once for both passes. The intermediate features and y are
+//! stored in bf16.
 
 use burn::backend::Cube;
 use burn::backend::ops::FloatTensorOps;
@@ -14,7 +14,7 @@ use super::{apply_inputs, gelu, input, into_contiguous, len};
 use crate::arguments::{Compute, Gelu, Precision, Projection};
 use crate::fused_op::Fused;
 
-/// Returns `gelu(x W1 + b1) W2`, if all tensors are on a GPU.
+/// Returns `gelu(x W1 + b1) W2`; `None` if a tensor is not on a GPU.
 ///
 /// # Shapes
 /// - x: `[.., d_input]`
@@ -39,7 +39,7 @@ struct FeedForward {
     precision: Precision,
 }
 
-/// Values that the backward pass needs, matrices in the type of factors.
+/// Values that the backward pass needs. The matrices have the operand dtype ([`factor_type`]).
 #[derive(Clone, Debug)]
 struct Saved {
     /// `[rows, d_input]`
@@ -102,7 +102,7 @@ impl Fused<4, Cube> for FeedForward {
     }
 }
 
-/// Returns a flat tensor with the shape of another.
+/// Returns x in the shape of `other`.
 fn reshaped_like(x: CubeTensor, other: &CubeTensor) -> CubeTensor {
     Cube::float_reshape(x, Shape::from(other.meta.shape().to_vec()))
 }

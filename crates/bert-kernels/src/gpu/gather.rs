@@ -1,10 +1,11 @@
-//! Rows of a table by index, and the gradient of the table: `dtable[v]` is the sum of the gradients of the rows with
-//! index v, added in their order.
+//! Rows of a table by index, and the gradient of the table: `dtable[v]` is the sum of the gradients of the
+//! output rows with index v, added in their order.
 //!
-//! burn's own gradient has one unit for each column, which walks through all indices. Here the indices are sorted first:
-//! a row's place is the number of rows with a smaller index, or with the same index and an earlier place. Rows of one
-//! index are then neighbours. Their sum has a fixed order: the rows up to the end of a block of [`BLOCK`] places, then
-//! whole blocks, whose sums another kernel has computed. The gradient needs no atomics and no copy to the host.
+//! burn's own gradient has one unit for each column, which walks through all indices. Here the indices are
+//! sorted first: a row's place is the number of rows with a smaller index, or with the same index and an
+//! earlier place. After sorting, the rows of one index are adjacent. They are added in a fixed order: first
+//! the rows up to the end of a block of [`BLOCK`] places, then the sums of the following blocks, which
+//! another kernel has computed. The gradient needs no atomic additions and no copy to the host.
 
 use burn::backend::Cube;
 use burn::backend::ops::FloatTensorOps;
@@ -22,16 +23,17 @@ use super::{
 use crate::arguments::Kernels;
 use crate::fused_op::Fused;
 
-/// Places that one unit compares with a place.
+/// Number of places that a unit compares with its own.
 const SEGMENT: usize = 512;
 
-/// Sorted places of a block.
+/// Number of sorted places in a block.
 const BLOCK: usize = 32;
 
-/// Maximum rows of a table whose gradient is computed without sorting, as the table of token types.
+/// Maximum number of rows of a table whose gradient is computed without sorting, such as the table of token
+/// types.
 const FEW_ROWS: usize = 4;
 
-/// Returns the rows of a table with these indices, if the table is on a GPU.
+/// Returns the rows of a table with these indices; `None` if the table is not on a GPU.
 ///
 /// # Shapes
 /// - table: `[rows, width]`; ids: `[n]`
@@ -44,7 +46,7 @@ pub(crate) fn gather(kernels: Kernels, table: Tensor<2>, ids: Tensor<1, Int>) ->
     apply_inputs(kernels, gather, [input(table)])
 }
 
-/// Returns indices on a GPU as flat i32.
+/// Returns indices as a flat i32 tensor; `None` if they are not on a GPU.
 pub(crate) fn indices<const D: usize>(ids: Tensor<D, Int>) -> Option<CubeTensor> {
     let ids = ids.inner().flatten::<1>(0, D - 1).try_into_primitive::<Cube>().ok()?;
     Some(into_contiguous(if ids.dtype == DType::I32 { ids } else { cast(ids, DType::I32) }))
@@ -69,8 +71,8 @@ impl Fused<1, Cube> for Gather {
     }
 }
 
-/// Returns a table `[rows, width]` with the sum of the rows of `gradient`, `[n * width]`, that have the index of the row, added
-/// to an existing table if it is given.
+/// Returns a table `[rows, width]` whose row v is the sum of the rows of `gradient` (`n * width` elements)
+/// with index v, added to the `existing` table if it is given.
 pub(super) fn sums_by_index(
     gradient: &CubeTensor,
     ids: CubeTensor,
@@ -83,7 +85,7 @@ pub(super) fn sums_by_index(
     }
     let client = gradient.client.clone();
     let device = gradient.device.clone();
-    // The tensor has one axis, because burn may put unused cells between the rows of a matrix.
+    // The zeros have one axis, because burn may pad the rows of a matrix.
     let zeros = || zeros_client(client.clone(), device.clone(), Shape::new([rows * width]), DType::F32);
     let table = existing.map_or_else(zeros, |table| writable(into_contiguous(table)));
     let table = into_contiguous(Cube::float_reshape(table, Shape::new([rows, width])));
@@ -106,7 +108,7 @@ pub(super) fn sums_by_index(
     table
 }
 
-/// Returns [`sums_by_index`] of a table with few rows: column sums for each of them.
+/// Computes [`sums_by_index`] for a table with at most [`FEW_ROWS`] rows, with column sums for each row.
 fn sums_of_few(gradient: &CubeTensor, ids: CubeTensor, [rows, width]: [usize; 2]) -> CubeTensor {
     let blocks = len(&ids).div_ceil(BLOCK);
     let sums = empty_like(gradient, blocks * rows * width);
@@ -116,7 +118,7 @@ fn sums_of_few(gradient: &CubeTensor, ids: CubeTensor, [rows, width]: [usize; 2]
     Cube::float_reshape(column_sums(sums, blocks, rows * width), Shape::new([rows, width]))
 }
 
-/// Adds the rows of a block to the row of their index.
+/// Adds up the rows of a block separately for each index.
 #[cube(launch)]
 fn few_kernel<N: Size>(
     gradient: &[Vector<f32, N>],
@@ -153,12 +155,12 @@ fn few_kernel<N: Size>(
     }
 }
 
-/// Counts, for each place, the places of each segment that come before it in the order by index. Places of one index keep
-/// their order.
+/// Counts, for each place, how many places of a segment come before it when sorted by index. The sort is
+/// stable.
 #[cube(launch)]
 fn rank_kernel(ids: &[i32], ranks: &mut [u32]) {
     let n = ids.len();
-    // All units of a cube have one segment, which they read together.
+    // All units of a cube work on the same segment, which they load together.
     let cubes = n.div_ceil(UNITS as usize);
     let start = CUBE_POS / cubes * SEGMENT;
     if start >= n {
@@ -176,7 +178,7 @@ fn rank_kernel(ids: &[i32], ranks: &mut [u32]) {
     if place < n {
         let id = ids[place];
         let mut rank = 0u32.runtime();
-        // Before the place, equal indices come first.
+        // The sort is stable: an equal index counts only if it is before the place.
         let split = clamp(place, start, end) - start;
         for other in 0..split {
             rank += u32::cast_from(segment[other] <= id);
@@ -203,7 +205,7 @@ fn order_kernel(ranks: &[u32], order: &mut [u32]) {
     }
 }
 
-/// Adds the rows at the start of each block that have the index of its first row.
+/// Adds the leading rows of each sorted block that have the same index as its first row.
 #[cube(launch)]
 fn block_kernel<N: Size>(
     gradient: &[Vector<f32, N>],
@@ -235,7 +237,8 @@ fn block_kernel<N: Size>(
     }
 }
 
-/// Adds all rows of the index that begins at a place.
+/// Adds all rows of an index to the table. The cube of the index's first sorted place does this; other cubes
+/// do nothing.
 #[cube(launch)]
 fn table_kernel<N: Size>(
     gradient: &[Vector<f32, N>],

@@ -1,8 +1,8 @@
-//! Bias and GELU on a GPU: `y = z P(X <= z)`, `z = x + b`, and `dx = dy gelu'(z)` with the exact derivative; or the
-//! tanh form with its own derivative.
+//! Bias and GELU on a GPU: `y = z P(X <= z)`, `z = x + b`, and `dx = dy gelu'(z)` with the exact derivative;
+//! or the tanh form and the derivative of that form.
 //!
-//! One unit computes a few adjacent elements of a flat x, in f32, of values in f32 or bf16. The backward pass adds dx over
-//! the rows of a block at once, for `db`.
+//! A unit computes a few adjacent elements of a flat x. The arithmetic is in f32; x and y are in f32 or bf16.
+//! The backward pass also sums dx over a block of rows, for `db`.
 
 use burn::backend::Cube;
 use burn::tensor::Tensor;
@@ -15,7 +15,7 @@ use super::{apply, element, elementwise, empty_like, into_contiguous, len, vecto
 use crate::arguments::{Gelu, Kernels};
 use crate::fused_op::Fused;
 
-/// Returns `gelu(x + bias)` of a flat x, if x is on a GPU.
+/// Returns `gelu(x + bias)` of a flat x; `None` if x is not on a GPU.
 pub(crate) fn bias_gelu(kernels: Kernels, x: Tensor<1>, bias: Tensor<1>, form: Gelu) -> Option<Tensor<1>> {
     apply(kernels, BiasGelu(form), [x, bias])
 }
@@ -42,7 +42,7 @@ impl Fused<2, Cube> for BiasGelu {
     }
 }
 
-/// Returns `gelu(x + bias)` in the type of x. Both are contiguous.
+/// Returns `gelu(x + bias)` in the dtype of x. Both inputs must be contiguous.
 pub(super) fn forward(form: Gelu, x: &CubeTensor, bias: &CubeTensor) -> CubeTensor {
     let y = empty_like(x, len(x));
     let vector = vector_size(len(bias), x);
@@ -51,7 +51,8 @@ pub(super) fn forward(form: Gelu, x: &CubeTensor, bias: &CubeTensor) -> CubeTens
     y
 }
 
-/// Returns the gradient of x in the type of x, for a contiguous gradient of this type, and the gradient of the bias.
+/// Returns the gradient of x, in the dtype of x, and the gradient of the bias. `gradient` must be contiguous
+/// and have the same dtype.
 pub(super) fn backward(
     form: Gelu,
     x: &CubeTensor,
@@ -107,7 +108,7 @@ fn backward_kernel<E: Float, N: Size>(
         let p = distribution(z, tanh);
         let one = Vector::<f32, N>::new(1.0);
         let slope = if comptime!(tanh) {
-            // 2u = sqrt(8 / pi) (z + 0.044715 z^3), and p is the logistic function of it.
+            // p is the logistic function of 2u, where 2u = sqrt(8 / pi) (z + 0.044715 z^3).
             let inner = one + z * z * Vector::new(0.134_145);
             p + z * p * (one - p) * Vector::new(1.595_769_2) * inner
         } else {

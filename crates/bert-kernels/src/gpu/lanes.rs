@@ -1,35 +1,36 @@
-//! Rows that a few units of a cube compute together, the lanes of the row, and their sums.
+//! Lanes, the units of a cube that compute one row together, and sums and maxima over them.
 //!
-//! Where a device's planes have a fixed size, the lanes of a row exchange values without memory of the cube.
+//! If the planes (warps) of a device have a fixed size, the lanes of a row exchange values without shared
+//! memory.
 
 use cubecl::features::Plane;
 use cubecl::prelude::*;
 
 use super::{UNITS, cubes};
 
-/// The lanes of a row.
+/// The number and the work of the lanes of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Lanes {
-    /// Units of a row; a power of two.
+    /// Number of lanes of a row; a power of two.
     pub(super) count: u32,
-    /// Vectors of a row that each unit computes.
+    /// Number of vectors of a row that each lane computes.
     pub(super) vectors: usize,
-    /// Units of the cube.
+    /// Number of units of the cube.
     units: u32,
-    /// Whether the units of a row exchange values in their plane.
+    /// Whether the lanes of a row exchange values within their plane, without shared memory.
     planes: bool,
 }
 
 impl Lanes {
-    /// All units of a cube of one axis, for one row.
+    /// One row for all units of a one-dimensional cube.
     pub(super) const CUBE: Self = Self { count: UNITS, vectors: 1, units: UNITS, planes: false };
 
-    /// Returns the lanes of rows of `vectors` vectors, in a cube of [`UNITS`] units.
+    /// Returns the lanes for rows of `vectors` vectors, in a cube of [`UNITS`] units.
     pub(super) fn new(client: &super::Client, vectors: usize) -> Self {
         Self::for_cube(client, vectors, [vectors.next_power_of_two().min(32) as u32, UNITS])
     }
 
-    /// Returns lanes of this number in a cube of this number of units.
+    /// Returns `count` lanes for rows of `vectors` vectors, in a cube of `units` units.
     pub(super) fn for_cube(client: &super::Client, vectors: usize, [count, units]: [u32; 2]) -> Self {
         let properties = client.properties();
         let hardware = &properties.hardware;
@@ -44,14 +45,14 @@ impl Lanes {
         self.units / self.count
     }
 
-    /// Returns the launch size for `rows` rows, of which a cube computes `times` times [`Self::rows`].
+    /// Returns the launch size for `rows` rows, if each cube computes `times * self.rows()` of them.
     pub(super) fn launch_size(self, rows: usize, times: usize) -> (CubeCount, CubeDim) {
         let rows_of_cube = self.rows() as usize * times;
         (cubes(rows.div_ceil(rows_of_cube)), CubeDim::new_2d(self.count, self.rows()))
     }
 }
 
-/// Returns the sum or the maximum over the lanes of a row, in an order that depends on their number alone.
+/// Returns the sum or the maximum over the lanes of a row, in an order that depends only on their number.
 #[cube]
 pub(super) fn over_lanes(value: f32, #[comptime] maximum: bool, #[comptime] lanes: Lanes) -> f32 {
     let mut result = value;
@@ -86,7 +87,7 @@ pub(super) fn over_lanes(value: f32, #[comptime] maximum: bool, #[comptime] lane
             half /= 2;
         }
         result = shared[unit - UNIT_POS_X as usize];
-        // The next sum writes to the same memory.
+        // The next call writes to the same memory, so all units must have read it.
         sync_cube();
     }
     result

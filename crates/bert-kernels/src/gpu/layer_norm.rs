@@ -1,11 +1,12 @@
 //! LayerNorm on a GPU: `y = gamma n + beta`, `n = (h - mean) r`, `r = 1 / sqrt(var + eps)`; backward, with
 //! `g = gamma dy`, `dh = r (g - mean(g) - n mean(g n))`.
 //!
-//! At the end of half a layer, `h = residual + dropout(x + bias)`; backward, `dresidual = dh`, `dx = m dh` and
-//! `dbias = sum(dx)`. x is in f32 or bf16, and dx as x.
+//! At the end of an attention or a feed-forward block, `h = residual + dropout(x + bias)`; backward,
+//! `dresidual = dh`, `dx = m dh` and `dbias = sum(dx)`. x is in f32 or bf16, and dx has the dtype of x.
 //!
-//! The lanes of a row keep its elements in registers. Saved are h, gamma, and the mean and r of each row. The backward pass
-//! adds the terms of `dgamma = sum(dy n)`, `dbeta = sum(dy)` and dbias in the same pass over the rows.
+//! The lanes of a row keep its elements in registers. The forward pass saves h, gamma, and the mean and r of
+//! each row. The backward pass computes `dgamma = sum(dy n)`, `dbeta = sum(dy)` and dbias in the same pass
+//! over the rows.
 
 use burn::backend::Cube;
 use burn::tensor::{DType, Tensor};
@@ -21,10 +22,10 @@ use crate::arguments::Kernels;
 use crate::cpu::dropout_mask::Dropout;
 use crate::fused_op::Fused;
 
-/// Rows that one row of lanes computes in the backward pass.
+/// Number of rows that the same lanes compute, one after another, in the backward pass.
 const TIMES: usize = 8;
 
-/// Returns the LayerNorm of flat rows as wide as gamma, if all tensors are on a GPU.
+/// Returns the LayerNorm of rows of gamma's width, stored flat; `None` if a tensor is not on a GPU.
 ///
 /// # Shapes
 /// - inputs: h `[rows * width]`, gamma and beta `[width]`
@@ -33,7 +34,8 @@ pub(crate) fn layer_norm(kernels: Kernels, inputs: [Tensor<1>; 3], epsilon: f64)
     apply(kernels, LayerNorm(Norm { epsilon: epsilon as f32, dropout: None }), inputs)
 }
 
-/// Returns `LayerNorm(residual + dropout(x + bias))` of flat rows as wide as gamma, if all tensors are on a GPU.
+/// Returns `LayerNorm(residual + dropout(x + bias))` of rows of gamma's width, stored flat; `None` if a
+/// tensor is not on a GPU.
 ///
 /// # Shapes
 /// - x, residual and output: `[rows * width]`
@@ -68,7 +70,7 @@ struct Saved {
     gamma: CubeTensor,
     /// The mean and r of each row, `[rows * 2]`
     statistics: CubeTensor,
-    /// The type of x, if there is x.
+    /// The dtype of x; `None` if the operation has no x.
     x: Option<DType>,
 }
 
@@ -119,7 +121,7 @@ impl Fused<5, Cube> for ResidualLayerNorm {
 }
 
 impl Norm {
-    /// Returns y and the saved values. `terms` are x and its bias.
+    /// Returns y and the saved values. `terms` are x and its bias; `None` for LayerNorm alone.
     fn forward(
         self,
         terms: Option<[CubeTensor; 2]>,
@@ -145,8 +147,8 @@ impl Norm {
         (y, Saved { h: if has_terms { h } else { residual }, gamma, statistics, x: x_type })
     }
 
-    /// Returns the gradients of h and x, and the gradients of gamma, beta and, with x, the bias one after the other. Without x
-    /// its gradient is undefined.
+    /// Returns the gradient of h, the gradient of x, and one flat tensor with the gradients of gamma, beta
+    /// and, if there is an x, the bias. The gradient of x is undefined if there is no x.
     fn backward(self, saved: Saved, gradient: CubeTensor) -> (CubeTensor, CubeTensor, CubeTensor) {
         let Saved { h, gamma, statistics, x } = saved;
         let width = len(&gamma);
@@ -186,9 +188,10 @@ fn forward_kernel<E: Float, N: Size>(
     let width = gamma.len();
     let row = CUBE_POS * lanes.rows() as usize + UNIT_POS_Y as usize;
     let start = row * width;
-    // Units after the last row still take part in the sums of their cube.
+    // Units after the last row have no elements, but they take part in the sums of their cube, which
+    // synchronize.
     let end = if start < residual.len() { width } else { 0usize.runtime() };
-    // All loads are on their way before the first value is used.
+    // All loads are issued before the first value is used, so that they overlap.
     let mut values = Array::<Vector<f32, N>>::new(lanes.vectors);
     let mut terms = Array::<Vector<E, N>>::new(lanes.vectors);
     let mut biases = Array::<Vector<f32, N>>::new(lanes.vectors);
@@ -277,7 +280,8 @@ fn backward_kernel<E: Float, N: Size>(
     for time in 0..TIMES {
         let row = (CUBE_POS * TIMES + time) * lanes.rows() as usize + UNIT_POS_Y as usize;
         let start = row * width;
-        // Units after the last row still take part in the sums of their cube.
+        // Units after the last row have no elements, but they take part in the sums of their cube, which
+        // synchronize.
         let mut end = 0usize.runtime();
         let mut mean = 0.0f32;
         let mut r = 0.0f32;
@@ -286,7 +290,7 @@ fn backward_kernel<E: Float, N: Size>(
             mean = statistics[2 * row];
             r = statistics[2 * row + 1];
         }
-        // All loads are on their way before the first value is used.
+        // All loads are issued before the first value is used, so that they overlap.
         let mut normalized = Array::<Vector<f32, N>>::new(lanes.vectors);
         let mut scaled = Array::<Vector<f32, N>>::new(lanes.vectors);
         #[unroll]
@@ -329,7 +333,7 @@ fn backward_kernel<E: Float, N: Size>(
             }
         }
     }
-    // The rows of lanes add their terms one after the other.
+    // The cube's rows of lanes add their terms to shared memory one after another, so the order is fixed.
     let columns = comptime!(lanes.vectors * lanes.count as usize);
     let mut shared = Shared::<[Vector<f32, N>]>::new_slice(comptime!(parameters * columns));
     let rows_of_cube = lanes.rows();

@@ -1,9 +1,10 @@
-//! The loss of the masked-LM head on a GPU, one operation to autodiff: `nll = log(sum(exp(z))) - z[label]`, `z = x T' + b`,
-//! with the equations of [`mod@crate::ops::masked_lm_loss`]; backward, `dz = dnll (exp(z - l) - [label])`, where l is the
-//! log-sum-exp of the row.
+//! The loss of the masked-LM head on a GPU as one autodiff operation: `nll = log(sum(exp(z))) - z[label]`, `z
+//! = x T' + b`, with the equations of [`mod@crate::ops::masked_lm_loss`]; backward, `dz = dnll (exp(z - l) -
+//! [label])`, where l is the log-sum-exp of the row.
 //!
-//! The products `x T'` are stored in f32, and dz in the type of factors. Rows of the vocabulary's size are padded to
-//! [`PADDING`] classes, because the kernels of products need aligned rows. One cube computes one row.
+//! The products `x T'` are stored in f32, and dz in the operand dtype ([`factor_type`]). Rows with one
+//! element per class are padded to a multiple of [`PADDING`], because the kernels of products need aligned
+//! rows. One cube computes one row.
 
 use burn::backend::Cube;
 use burn::backend::ops::FloatTensorOps;
@@ -21,10 +22,10 @@ use super::{UNITS, apply_inputs, element, empty_with, input, into_contiguous, le
 use crate::arguments::{Compute, Kernels, Precision};
 use crate::fused_op::Fused;
 
-/// A row of classes begins at a multiple of this number.
+/// Number of elements to a multiple of which the rows are padded.
 const PADDING: usize = 64;
 
-/// Returns the negative log-likelihood of each label, if all tensors are on a GPU.
+/// Returns the negative log-likelihood of each label; `None` if a tensor is not on a GPU.
 ///
 /// # Shapes
 /// - transformed: `[n, hidden]`; table: `[classes, hidden]`; bias: `[classes]`; labels: `[n]`
@@ -53,13 +54,13 @@ struct MaskedLm {
 /// Values that the backward pass needs.
 #[derive(Clone, Debug)]
 struct Saved {
-    /// `[n, hidden]`, rounded
+    /// `[n, hidden]`, rounded to the precision
     transformed: CubeTensor,
-    /// `[classes, hidden]`, rounded
+    /// `[classes, hidden]`, rounded to the precision
     table: CubeTensor,
     /// `[classes]`
     bias: CubeTensor,
-    /// `x T'`: `[n, classes]`, in rows of the padded size
+    /// `x T'`: `[n, classes]`, in padded rows
     products: CubeTensor,
     /// The log-sum-exp of each row: `[n]`
     log_sums: CubeTensor,
@@ -120,8 +121,8 @@ fn forward_kernel(
         terminate!();
     }
     let start = CUBE_POS * padded;
-    // One pass: a larger element scales the sum before it.
-    // The minimum f32, rounded up.
+    // One pass over the row: a new maximum rescales the sum so far. It starts at about the smallest finite
+    // f32.
     let mut largest = f32::new(-3.4e38);
     let mut sum = 0.0f32;
     let mut i = UNIT_POS as usize;

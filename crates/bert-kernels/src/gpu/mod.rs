@@ -1,10 +1,12 @@
 //! Kernels for GPUs, written in CubeCL, for some of the operations.
 //!
-//! They take f32 tensors of burn's CubeCL backend, and bf16 tensors between the products of a block, and run on the runtime of the tensors' device (CUDA, Vulkan, ..). The
-//! equations are the same as in the CPU kernels, and autodiff tracks the results in the same way. The kernels exist
-//! because burn 0.22.1 falls short on a GPU: it differentiates its erf GELU as if it were the tanh form, and a dropout
-//! mask would be made on the host and copied; and its sums over rows and over large vocabularies use a few units of a
-//! GPU. Matrix products are computed by cuBLASLt or by kernels of CubeCL.
+//! The kernels take f32 tensors of burn's CubeCL backend, and bf16 tensors between the products of a block.
+//! They run on the runtime of the tensors' device (CUDA, Vulkan, ..). In CubeCL's terms, a cube is a thread
+//! block, a unit is a thread, and a plane is a warp. The equations are the same as in the CPU kernels, and
+//! autodiff tracks the results in the same way. The kernels avoid three faults of burn 0.22.1 on a GPU: it
+//! differentiates its erf GELU as if it were the tanh form, a dropout mask would be computed on the host and
+//! copied, and its sums over rows and over large vocabularies use only a few units. cuBLASLt or CubeCL's own
+//! kernels compute the matrix products.
 //!
 //! | module | operation |
 //! |---|---|
@@ -13,26 +15,28 @@
 //! | [`column_sums`] | sums over rows |
 //! | [`dropout`] | the masks of [`mod@crate::cpu::dropout_mask`], made on the device |
 //! | [`layer_norm`] | LayerNorm over the last axis, and bias + dropout + residual + LayerNorm |
-//! | [`lanes`] | rows that a few units compute together |
+//! | [`lanes`] | sums and maxima over the units that share a row |
 //! | [`masked_lm`] | the loss of the masked-LM head |
 //! | [`gather`] | rows of a table by index |
 //! | [`embeddings`] | the sum of three embeddings |
 //! | [`squares`] | sums of squares for the global norm |
 //! | [`adamw`] | one update of a parameter and its moments, in place |
 //! | [`product`] | matrix products with sums in f32 |
-//! | `cublas`, [`strategy`] | who computes them; sizes of the attention kernels |
+//! | `cublas`, [`strategy`] | the matrix products of cuBLASLt and of CubeCL; sizes of the attention kernels |
 //! | [`self_attention`] | projections and attention, with queries, keys and values in one product |
 //! | [`attention`] | attention in one kernel, for heads of 64 columns |
 //! | [`softmax`] | scale + key bias + softmax + dropout of attention |
 //!
 //! # Tests
 //!
-//! `cargo test -p bert-kernels --features wgpu --test cube` runs every kernel against burn's operations on the
-//! default device of wgpu, a software Vulkan (Mesa's lavapipe) included. Matrix units in f16 are there since Mesa 26:
-//! `cargo test -p bert-kernels --features wgpu,burn/vulkan matrix_units -- --ignored`.
+//! `cargo test -p bert-kernels --features wgpu --test cube` compares every kernel with burn's operations on
+//! the default device of wgpu, which may be a software Vulkan (Mesa's lavapipe). Since Mesa 26, lavapipe has
+//! matrix units in f16, for this test: `cargo test -p bert-kernels --features wgpu,burn/vulkan matrix_units
+//! -- --ignored`.
 
-/// Launches a kernel. The arguments are, after its name: the client, the launch size, and the vector size if the kernel has
-/// one; then tensors, whose buffers it gets; then its other arguments.
+/// Launches a kernel. The first group of arguments is the kernel's name, the client, the launch size and, if
+/// the kernel has one, the vector size. The second group is the tensors, whose buffers are passed to the
+/// kernel. The third group is its other arguments.
 macro_rules! launch {
     ($kernel:ident, $client:expr, $size:expr $(, $vector:expr)?; $($tensor:expr),+ $(; $($other:expr),+)?) => {{
         let (count, dim) = $size;
@@ -76,8 +80,8 @@ const UNITS: u32 = 128;
 /// An input of a kernel.
 type Input = fused_op::Input<Cube>;
 
-/// Returns a tensor of a CubeCL device as an input: f32, or bf16 between two operations, and not in a graph with gradient
-/// checkpointing.
+/// Returns a tensor as an input. Returns `None` if it is not on a CubeCL device, is neither in f32 nor in
+/// bf16, or is in a graph with gradient checkpointing.
 fn input<const D: usize>(x: Tensor<D>) -> Option<Input> {
     if !matches!(x.dtype(), DType::F32 | DType::BF16) {
         return None;
@@ -114,9 +118,10 @@ fn apply<F: Fused<N, Cube>, const N: usize>(
     if is_f32 { apply_inputs(kernels, operation, tensors.map(input)) } else { None }
 }
 
-/// Returns a tensor with its elements in order, in a buffer of exactly their number.
+/// Returns a contiguous tensor whose buffer has exactly as many elements as the tensor.
 ///
-/// A kernel reads lengths from its buffers. On CUDA, burn's buffers end with unused cells: rows are aligned.
+/// Kernels read lengths from their buffers. On CUDA, burn's buffers may end with unused elements, because
+/// burn aligns rows.
 fn into_contiguous(x: CubeTensor) -> CubeTensor {
     let mut x = kernel::into_contiguous(x);
     let bytes = (len(&x) * x.dtype.size()) as u64;
@@ -125,39 +130,39 @@ fn into_contiguous(x: CubeTensor) -> CubeTensor {
     x
 }
 
-/// Returns a tensor of the type and on the device of `x` to be overwritten.
+/// Returns a flat uninitialized tensor with the dtype and the device of `x`.
 fn empty_like(x: &CubeTensor, len: usize) -> CubeTensor {
     empty_with(x, len, x.dtype)
 }
 
-/// Returns a tensor of a type on the device of `x` to be overwritten.
+/// Returns a flat uninitialized tensor of this dtype on the device of `x`.
 fn empty_with(x: &CubeTensor, len: usize, dtype: DType) -> CubeTensor {
     empty_shaped(x, Shape::new([len]), dtype)
 }
 
-/// Returns a tensor of a shape and a type on the device of `x` to be overwritten.
+/// Returns an uninitialized tensor of this shape and dtype on the device of `x`.
 fn empty_shaped(x: &CubeTensor, shape: Shape, dtype: DType) -> CubeTensor {
     empty_device_contiguous_dtype(x.client.clone(), x.device.clone(), shape, dtype)
 }
 
-/// Returns a tensor whose buffer nothing else uses.
+/// Returns the tensor, or a copy if its buffer is shared.
 fn writable(x: CubeTensor) -> CubeTensor {
     if x.can_mut() { x } else { x.copy() }
 }
 
-/// Returns the number of elements.
+/// Returns the number of elements of a tensor.
 fn len(x: &CubeTensor) -> usize {
     x.meta.num_elements()
 }
 
 /// Returns the number of tensors that one launch can take.
 fn buffers_per_launch(client: &Client) -> usize {
-    // One buffer is for the result, one for the sizes.
+    // Two bindings are reserved for the result and for the sizes.
     let most = client.properties().hardware.max_bindings.saturating_sub(2) as usize;
     most.clamp(4, 32)
 }
 
-/// Returns the type of the elements, as kernels name it.
+/// Returns the dtype of a tensor as CubeCL's element type.
 fn element(x: &CubeTensor) -> ElemType {
     ElemType::Float(match x.dtype {
         DType::BF16 => FloatKind::BF16,
@@ -166,16 +171,16 @@ fn element(x: &CubeTensor) -> ElemType {
     })
 }
 
-/// Returns the number of adjacent elements of x that a unit computes, of rows of this width: 16 bytes, if that divides the
-/// rows.
+/// Returns the number of adjacent elements that a unit reads at once in rows of `width` elements: 16 bytes or
+/// 4 elements if that divides the width, otherwise 1.
 fn vector_size(width: usize, x: &CubeTensor) -> usize {
     let most = 16 / x.dtype.size();
     [most, 4].into_iter().find(|&size| width.is_multiple_of(size)).unwrap_or(1)
 }
 
-/// Returns a launch size of at least `count` cubes.
+/// Returns a number of cubes that is at least `count`.
 fn cubes(count: usize) -> CubeCount {
-    // The maximum length of a grid's x axis may be 65535 cubes.
+    // Some runtimes allow at most 65,535 cubes along an axis.
     let x = count.clamp(1, 1 << 15);
     CubeCount::Static(x as u32, count.div_ceil(x).max(1) as u32, 1)
 }
@@ -197,7 +202,8 @@ mod tests {
 
     use super::*;
 
-    /// The buffers of burn on CUDA, made on a device of wgpu: they are longer than the tensor.
+    /// On CUDA, burn's buffers may be longer than the tensor. This test creates such a buffer on a wgpu
+    /// device.
     #[test]
     fn buffers_have_the_length_of_the_tensor() {
         let zeros = Tensor::<1>::zeros([64], &Device::wgpu(DeviceKind::DefaultDevice));

@@ -1,7 +1,8 @@
 //! Matrix products on a GPU with sums in f32, forward and backward: `y = x W`, `dx = dy W'`, `dW = x' dy`.
 //!
-//! In bf16 the factors are rounded. y and dx have the type of x: values between two operations may be in bf16.
-//! On NVIDIA GPUs cuBLASLt computes the products, elsewhere a kernel of CubeCL.
+//! With bf16 precision, the operands are rounded to bf16. y and dx have the dtype of x, because values
+//! between two operations may be in bf16. On NVIDIA GPUs cuBLASLt computes the products, elsewhere a kernel
+//! of CubeCL.
 
 use burn::backend::Cube;
 use burn::backend::ops::FloatTensorOps;
@@ -15,7 +16,7 @@ use super::{apply_inputs, empty_shaped, input, into_contiguous};
 use crate::arguments::{Compute, Precision};
 use crate::fused_op::Fused;
 
-/// Returns `x W`, if both are on a GPU.
+/// Returns `x W`; `None` if a tensor is not on a GPU.
 ///
 /// # Shapes
 /// - x: `[rows, d_input]`; weight: `[d_input, d_output]`
@@ -28,7 +29,7 @@ pub(crate) fn product(compute: Compute, x: Tensor<2>, weight: Tensor<2>) -> Opti
 struct Product(Precision);
 
 impl Fused<2, Cube> for Product {
-    /// The factors, rounded, and the type of x before.
+    /// The rounded operands, and the dtype of x before rounding.
     type Saved = ([CubeTensor; 2], DType);
 
     fn forward(&self, inputs: [CubeTensor; 2]) -> (CubeTensor, Self::Saved) {
@@ -51,7 +52,7 @@ impl Fused<2, Cube> for Product {
     }
 }
 
-/// Returns the type of factors, and of values between two products of one operation.
+/// Returns the dtype of a product's operands, and of the values between two products of one operation.
 pub(super) fn factor_type(precision: Precision) -> DType {
     match precision {
         Precision::F32 => DType::F32,
@@ -59,12 +60,12 @@ pub(super) fn factor_type(precision: Precision) -> DType {
     }
 }
 
-/// Returns a factor, rounded to the precision.
+/// Returns an operand rounded to the precision.
 pub(super) fn rounded(precision: Precision, factor: CubeTensor) -> CubeTensor {
     cast(factor, factor_type(precision))
 }
 
-/// Returns `a b` with sums in f32, of factors of one type.
+/// Returns `a b` in the dtype `result`, with sums in f32. Both operands have the same dtype.
 ///
 /// # Shapes
 /// - same as [`Tensor::matmul`]
@@ -92,7 +93,8 @@ pub(super) fn multiply_add(a: CubeTensor, b: CubeTensor, existing: Option<CubeTe
     Cube::float_add(super::strategy::multiply(a, b, DType::F32), existing)
 }
 
-/// Returns `a b` in f32, in rows of `width` elements; the elements after the columns of the product are undefined.
+/// Returns `a b` in f32, in rows of `width` elements; the elements after the product's last column are
+/// undefined.
 ///
 /// # Shapes
 /// - a: `[m, k]`; b: `[k, n]`
@@ -113,7 +115,7 @@ pub(super) fn multiply_into_rows(a: CubeTensor, b: CubeTensor, width: usize) -> 
     rows
 }
 
-/// Returns `a' b` in f32, the sum over many rows.
+/// Returns `a' b` in f32. The sum over many rows may be split into parts.
 ///
 /// # Shapes
 /// - a: `[rows, n]`; b: `[rows, m]`
@@ -136,10 +138,11 @@ pub(super) fn multiply_transposed(a: CubeTensor, b: CubeTensor) -> CubeTensor {
     Cube::float_reshape(column_sums(products, parts, n * m), Shape::new([n, m]))
 }
 
-/// Returns the number of equal parts of the rows: the largest power of two with at least 256 rows in each part and at most 256
-/// cubes in all, if a cube computes 256 x 64 cells.
+/// Returns the number of equal parts into which the rows are split: the largest power of two with at least
+/// 256 rows per part and at most 256 cubes in all, assuming that a cube computes 256 x 64 elements.
 ///
-/// A product of CubeCL has one cube for a part of the result, so a small result of many rows leaves most of a GPU idle.
+/// In CubeCL's products, a cube computes a part of the result, so a product with many rows but a small result
+/// leaves most of a GPU idle.
 fn row_parts(rows: usize, n: usize, m: usize) -> usize {
     let cubes = n.div_ceil(256) * m.div_ceil(64);
     let mut parts = 1;
@@ -149,7 +152,7 @@ fn row_parts(rows: usize, n: usize, m: usize) -> usize {
     parts
 }
 
-/// Returns a view with the last two axes exchanged.
+/// Returns a view of x with the last two axes exchanged.
 pub(super) fn transposed(x: CubeTensor) -> CubeTensor {
     Cube::float_transpose(x)
 }

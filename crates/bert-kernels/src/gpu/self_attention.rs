@@ -1,10 +1,11 @@
-//! Self-attention with its projections on a GPU, one operation to autodiff, with the equations of
+//! Self-attention with its projections on a GPU as one autodiff operation, with the equations of
 //! [`mod@crate::ops::self_attention`].
 //!
-//! The three weights are joined to `[hidden, 3 hidden]`, so that queries, keys and values are one product, and so are the
-//! gradients of x and of the weights. One kernel adds the biases and stores the heads one after the other, as the batched
-//! products of attention need them; one kernel of the backward pass reverses it. In bf16 all values between the products are
-//! stored in bf16, as autocast of other frameworks does; sums, the softmax and the gradients of weights are in f32.
+//! The three weights are joined to `[hidden, 3 hidden]`, so that one product gives queries, keys and values,
+//! one the gradient of x and one the gradients of the weights. A kernel adds the biases and stores the heads
+//! one after another, as the batched products of attention need them; a kernel of the backward pass does the
+//! reverse. With bf16 precision, all values between the products are stored in bf16, as with autocast in
+//! other frameworks; sums, the softmax and the gradients of weights are computed in f32.
 
 use burn::backend::Cube;
 use burn::backend::ops::FloatTensorOps;
@@ -23,7 +24,8 @@ use super::{
 use crate::arguments::{AttentionSettings, Compute, Kernels, Precision, Projection, QkvProjections};
 use crate::fused_op::Fused;
 
-/// Returns the context of every token in the type of factors, if all tensors are on a GPU. The bias is a constant to autodiff.
+/// Returns the context of every token in the operand dtype ([`factor_type`]); `None` if a tensor is not on a
+/// GPU. The bias is a constant to autodiff.
 ///
 /// # Shapes
 /// - as [`crate::ops::self_attention::self_attention`]
@@ -63,13 +65,13 @@ impl Sizes {
         self.hidden / self.heads
     }
 
-    /// Returns a flat tensor as one matrix for each head.
+    /// Returns x as one `[seq, columns]` matrix for each head: `[batch, heads, seq, columns]`.
     fn heads(self, x: CubeTensor, columns: usize) -> CubeTensor {
         Cube::float_reshape(x, Shape::new([self.batch, self.heads, self.seq, columns]))
     }
 }
 
-/// Values that the backward pass needs, in the type of factors.
+/// Values that the backward pass needs. The matrices have the operand dtype ([`factor_type`]).
 #[derive(Clone, Debug)]
 struct Saved {
     /// `[rows, hidden]`
@@ -98,13 +100,14 @@ enum SavedAttention {
 struct SelfAttention {
     sizes: Sizes,
     softmax: Softmax,
-    /// Whether one kernel computes attention, where it can.
+    /// Whether one kernel computes attention, if the sizes and the device allow it.
     one_kernel: bool,
     precision: Precision,
 }
 
 impl SelfAttention {
-    /// Returns the context, flat, of `[rows, 3 hidden]`, the biases of its columns and the biases of keys.
+    /// Returns the flat context and the values that the backward pass needs. The inputs are the projections
+    /// `[rows, 3 hidden]`, the biases of their columns, and the biases of the keys.
     fn attention(&self, [projected, biases, bias]: [CubeTensor; 3]) -> (CubeTensor, SavedAttention) {
         let Sizes { batch, seq, heads, .. } = self.sizes;
         let kernel = if self.one_kernel { Attention::new(self.softmax, batch, &projected) } else { None };
@@ -124,7 +127,7 @@ impl SelfAttention {
         (context, SavedAttention::Products { qkv: [query, key, value], before_dropout, probabilities })
     }
 
-    /// Returns the gradient of `[rows, 3 hidden]`, and the sums of its rows.
+    /// Returns the gradient of the projections, `[rows, 3 hidden]`, and its sum over the rows, `[3 hidden]`.
     fn attention_gradient(&self, saved: SavedAttention, gradient: CubeTensor) -> (CubeTensor, CubeTensor) {
         let (qkv, before_dropout, probabilities) = match saved {
             SavedAttention::OneKernel(kernel, saved) => return kernel.backward(saved, gradient),
@@ -191,7 +194,7 @@ impl Fused<8, Cube> for SelfAttention {
     }
 }
 
-/// Returns three f32 matrices of `width` columns side by side, flat, in a different type.
+/// Returns a flat tensor of this dtype with three f32 matrices of `width` columns side by side.
 fn join([query, key, value]: [CubeTensor; 3], width: usize, dtype: DType) -> CubeTensor {
     let joined = empty_with(&query, 3 * len(&query), dtype);
     let vector = vector_size(width, &query);
@@ -200,7 +203,8 @@ fn join([query, key, value]: [CubeTensor; 3], width: usize, dtype: DType) -> Cub
     joined
 }
 
-/// Returns the three f32 matrices of `width` columns that [`join`] has put side by side.
+/// Splits a matrix that consists of three f32 matrices of `width` columns side by side, and returns the
+/// three.
 fn divide(joined: CubeTensor, width: usize) -> [CubeTensor; 3] {
     let parts = [(); 3].map(|()| empty_like(&joined, len(&joined) / 3));
     let vector = vector_size(width, &joined);
@@ -210,7 +214,8 @@ fn divide(joined: CubeTensor, width: usize) -> [CubeTensor; 3] {
     parts.map(|part| Cube::float_reshape(part, Shape::new([width, width])))
 }
 
-/// Returns queries, keys and values with their biases, flat, the heads one after the other.
+/// Splits the projections `[rows, 3 hidden]` into queries, keys and values, and adds their biases. Returns
+/// three flat tensors in the order `[batch, heads, seq, head_dim]`.
 fn split_heads(projected: CubeTensor, bias: CubeTensor, sizes: Sizes) -> [CubeTensor; 3] {
     let parts = [(); 3].map(|()| empty_like(&projected, len(&projected) / 3));
     let vector = vector_size(sizes.head_dim(), &projected);
@@ -221,7 +226,8 @@ fn split_heads(projected: CubeTensor, bias: CubeTensor, sizes: Sizes) -> [CubeTe
     parts
 }
 
-/// Returns the gradients of queries, keys and values side by side, `[rows, 3 hidden]`, flat, and the sums of their rows.
+/// Joins the gradients of queries, keys and values. Returns a flat tensor in the order `[rows, 3 hidden]`,
+/// and its sum over the rows, `[3 hidden]`.
 fn join_heads(gradients: [CubeTensor; 3], sizes: Sizes) -> (CubeTensor, CubeTensor) {
     let [query, key, value] = gradients.map(into_contiguous);
     let joined = empty_like(&query, 3 * len(&query));
@@ -235,7 +241,8 @@ fn join_heads(gradients: [CubeTensor; 3], sizes: Sizes) -> (CubeTensor, CubeTens
     (joined, column_sums(sums, blocks.count, width))
 }
 
-/// Returns `[.., first, second, width]` as `[.., second, first, width]`, flat, in a different type.
+/// Reorders `[.., first, second, width]` to `[.., second, first, width]`. Returns a flat tensor of this
+/// dtype.
 fn exchange_axes(x: CubeTensor, first: usize, second: usize, width: usize, dtype: DType) -> CubeTensor {
     let y = empty_with(&x, len(&x), dtype);
     let vector = vector_size(width, &x);
@@ -255,7 +262,7 @@ fn exchange_kernel<I: Float, O: Float, N: Size>(
     #[define(I, O)] _elements: [ElemType; 2],
 ) {
     if ABSOLUTE_POS < y.len() {
-        // The place in y is (group, b, a, column), the place in x is (group, a, b, column).
+        // The element is at (group, b, a, column) in y and at (group, a, b, column) in x.
         let row = ABSOLUTE_POS / width;
         let a = row % first;
         let b = row / first % second;
@@ -376,7 +383,8 @@ fn join_heads_kernel<E: Float, N: Size>(
     write_sum(sum, &column, sums, width);
 }
 
-/// Returns the place in `[batch, heads, seq, head_dim]` of a row and a column of `[batch * seq, heads * head_dim]`.
+/// Returns the index in `[batch, heads, seq, head_dim]` of the element at this row and column of `[batch *
+/// seq, heads * head_dim]`.
 #[cube]
 fn place_in_heads(row: usize, column: usize, width: usize, seq: usize, heads: usize) -> usize {
     let head_dim = width / heads;

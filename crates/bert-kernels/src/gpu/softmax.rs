@@ -1,9 +1,9 @@
 //! The softmax of attention on a GPU: `y = dropout(p)`, `p = softmax(scale s + bias)`; backward, with `dp = m dy`,
 //! `ds = scale p (dp - sum(p dp))`.
 //!
-//! s holds the products of queries and keys, `[batch, heads, seq, seq]`, flat, in f32 or bf16; sums are in f32. The bias
-//! has one number per key and row of the batch and is a constant to autodiff. The lanes of a row of scores keep its elements in
-//! registers; only p is saved for the backward pass.
+//! The scores s are the products of queries and keys, `[batch, heads, seq, seq]`, stored flat in f32 or bf16;
+//! sums are in f32. The bias has one number per key of each batch row and is a constant to autodiff. The
+//! lanes of a row of scores keep its elements in registers; only p is saved for the backward pass.
 
 use burn::backend::Cube;
 use burn::tensor::Tensor;
@@ -18,7 +18,7 @@ use crate::arguments::{AttentionSettings, Kernels};
 use crate::cpu::dropout_mask::Dropout;
 use crate::fused_op::Fused;
 
-/// Returns the probabilities after dropout of flat scores, if the scores are on a GPU.
+/// Returns the probabilities after dropout, computed from flat scores; `None` if the scores are not on a GPU.
 ///
 /// # Shapes
 /// - scores and output: `[batch * heads * seq * seq]`
@@ -93,11 +93,12 @@ fn forward_kernel<E: Float, N: Size>(
     let width = seq / N::value();
     let row = CUBE_POS * lanes.rows() as usize + UNIT_POS_Y as usize;
     let start = row * width;
-    // Units after the last row still take part in the sums of their cube.
+    // Units after the last row have no elements, but they take part in the sums of their cube, which
+    // synchronize.
     let end = if start < scores.len() { width } else { 0usize.runtime() };
     let keys = row / (heads * seq) * width;
     let mut values = Array::<Vector<f32, N>>::new(lanes.vectors);
-    // The minimum f32, rounded up: below every score.
+    // About the smallest finite f32, which is below every score.
     let mut max_score = f32::new(-3.4e38);
     #[unroll]
     for number in 0..lanes.vectors {
@@ -148,7 +149,8 @@ fn backward_kernel<E: Float, N: Size>(
 ) {
     let width = seq / N::value();
     let start = (CUBE_POS * lanes.rows() as usize + UNIT_POS_Y as usize) * width;
-    // Units after the last row still take part in the sums of their cube.
+    // Units after the last row have no elements, but they take part in the sums of their cube, which
+    // synchronize.
     let end = if start < p.len() { width } else { 0usize.runtime() };
     let mut values = Array::<Vector<f32, N>>::new(lanes.vectors);
     let mut gradients = Array::<Vector<f32, N>>::new(lanes.vectors);

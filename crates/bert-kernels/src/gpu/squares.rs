@@ -1,5 +1,5 @@
-//! Sums of squares of the chunks of many tensors: one cube adds one chunk, several tensors share a launch, and all sums go
-//! into one buffer.
+//! Sums of the squares of the chunks of many tensors. A cube computes the sum of one chunk, several tensors
+//! share a launch, and all sums are in one buffer.
 
 use burn::backend::Cube;
 use burn::tensor::{DType, Tensor};
@@ -12,7 +12,8 @@ use super::{
 };
 use crate::arguments::{CHUNK, Kernels};
 
-/// Returns the sum of the squares of each chunk of each tensor, one after the other, if all tensors are on a GPU.
+/// Returns the sums of the squares of all chunks of all tensors, one after another; `None` if a tensor is not
+/// on a GPU.
 pub(crate) fn chunk_squares(kernels: Kernels, tensors: &[Tensor<1>]) -> Option<Tensor<1>> {
     if kernels == Kernels::Plain {
         return None;
@@ -46,7 +47,7 @@ pub(crate) fn chunk_squares(kernels: Kernels, tensors: &[Tensor<1>]) -> Option<T
     Some(Tensor::from_primitive::<Cube>(sums))
 }
 
-/// Returns the number of chunks; an empty tensor has one.
+/// Returns the number of chunks of a tensor; an empty tensor has one.
 fn chunks(x: &CubeTensor) -> usize {
     len(x).div_ceil(CHUNK).max(1)
 }
@@ -56,7 +57,7 @@ fn kernel<N: Size>(tensors: &Sequence<Box<[Vector<f32, N>]>>, sums: &mut [f32], 
     let size = N::value();
     let chunk = comptime!(CHUNK / size);
     let mut sum = Vector::<f32, N>::new(0.0);
-    // The number of cubes of the tensors before this one.
+    // Number of cubes that work on the tensors before this one.
     let mut before = 0usize.runtime();
     #[unroll]
     for number in 0..tensors.len() {

@@ -1,9 +1,9 @@
 //! The kernels of CubeCL for matrix products, chosen by name.
 //!
-//! burn without its feature `autotune` takes the simplest kernel with tensor cores. On NVIDIA GPUs the lists here begin with
-//! the fastest of 50 on an H200 for each role (docs/results.md), at 1.5 to 4 times its rate. A kernel that the device does
-//! not have is skipped, and so is one that does not compile there. None uses atomics, so equal products have equal bits on
-//! one kind of device.
+//! Without its feature `autotune`, burn uses the simplest kernel with tensor cores. For NVIDIA GPUs, the list
+//! for each role begins with the kernel that was the fastest of 50 in most products of this role on an H200
+//! (docs/results.md). A kernel that the device does not support, or that does not compile there, is skipped.
+//! None uses atomic additions, so equal products have equal bits on the same kind of device.
 //!
 //! The sizes of the attention kernels are here too.
 
@@ -23,29 +23,30 @@ use cubek::std::InputBinding;
 
 use super::{element, empty_shaped};
 
-/// Sizes of a kernel of attention.
+/// Sizes of an attention kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Blocks {
-    /// Queries of a block.
+    /// Number of queries in a block.
     pub(super) queries: usize,
-    /// Keys of a block.
+    /// Number of keys in a block.
     pub(super) keys: usize,
-    /// Units of a cube.
+    /// Number of units of a cube.
     pub(super) units: usize,
 }
 
-/// Sizes of the attention kernels forward and backward, the fastest first by their traffic: the first that fits in the memory of a
-/// cube is taken. They have not been measured on a GPU.
+/// Sizes of the forward and the backward kernel of attention, in order of increasing memory traffic. The
+/// first entry that fits in shared memory is used. The order is an estimate and has not been measured on a
+/// GPU.
 pub(super) const ATTENTION: [[Blocks; 2]; 3] = [
     [Blocks { queries: 64, keys: 128, units: 256 }, Blocks { queries: 32, keys: 128, units: 256 }],
     [Blocks { queries: 16, keys: 32, units: 64 }; 2],
     [Blocks { queries: 16, keys: 16, units: 64 }; 2],
 ];
 
-/// Kernels that have compiled on a device, or not, by their name.
+/// Whether each kernel, by its name, compiles on the device.
 static COMPILED: LazyLock<Mutex<HashMap<String, bool>>> = LazyLock::new(Mutex::default);
 
-/// Returns `a b` with sums in f32, of factors of one type.
+/// Returns `a b` in the dtype `result`, with sums in f32. Both operands have the same dtype.
 ///
 /// # Shapes
 /// - a: `[.., m, k]`; b: `[.., k, n]`
@@ -61,8 +62,8 @@ pub(super) fn multiply(a: CubeTensor, b: CubeTensor, result: DType) -> CubeTenso
     matmul(a, b, None, MatmulStrategy::default(), result).expect("every product has a kernel")
 }
 
-/// Returns the kernels for a product, the fastest first: the gradient of a weight reads the left factor by columns, the gradient
-/// of an input the right one.
+/// Returns the kernels for a product, the fastest first. They depend on which operand is transposed: the left
+/// one in the gradient of a weight, the right one in the gradient of an input.
 fn candidates(a: &CubeTensor, b: &CubeTensor) -> Vec<Strategy> {
     let by_columns = |x: &CubeTensor| x.meta.strides().last() != Some(&1);
     let several_rows = SimpleArgs { multi_rows: true, ..Default::default() };
@@ -75,7 +76,7 @@ fn candidates(a: &CubeTensor, b: &CubeTensor) -> Vec<Strategy> {
     }
 }
 
-/// Returns the product by one kernel; `None` if the device cannot run it.
+/// Returns the product computed by one kernel; `None` if the device cannot run the kernel.
 fn launch(strategy: &Strategy, a: &CubeTensor, b: &CubeTensor, result: DType) -> Option<CubeTensor> {
     let name = strategy.to_string();
     let compiled = COMPILED.lock().expect("the map is never left half changed").get(&name).copied();
@@ -92,7 +93,7 @@ fn launch(strategy: &Strategy, a: &CubeTensor, b: &CubeTensor, result: DType) ->
     let strategy = strategy.clone().into();
     launch_ref(&strategy, &a.client, left, right, out.clone().binding(), &mut elements).ok()?;
     if compiled.is_none() {
-        // An error of the compiler is an error of the result.
+        // On the first use of a kernel, a compilation error becomes visible as an error of the result.
         let works = a.client.check([&out.handle]).is_ok();
         COMPILED.lock().expect("the map is never left half changed").insert(name, works);
         return works.then_some(out);

@@ -8,7 +8,7 @@ use crate::matmul::matrix_view::{Gemm, MatmulContext, Matrix, MatrixMut, Side, T
 
 const MISSING: &str = "bf16 products need an x86-64 processor with AVX-512 BF16";
 
-/// A packed factor; there are none on this target.
+/// A packed operand; there are none on this target.
 pub(crate) struct Packed(Infallible);
 
 impl Packed {
@@ -25,7 +25,7 @@ impl Packed {
     }
 }
 
-/// One k-block of a [`Packed`] factor.
+/// One k-block of a [`Packed`] operand.
 pub(crate) struct PackedBlock<'a>(Infallible, PhantomData<&'a mut [f32]>);
 
 impl PackedBlock<'_> {
@@ -34,12 +34,12 @@ impl PackedBlock<'_> {
     }
 }
 
-/// One factor of a product.
+/// One operand of a product.
 #[derive(Clone, Copy)]
 pub(crate) enum Operand<'a> {
     /// A matrix.
     Plain(Matrix<'a>),
-    /// A packed factor.
+    /// A packed operand.
     #[expect(dead_code, reason = "nothing is packed on this target")]
     Packed(&'a Packed),
 }

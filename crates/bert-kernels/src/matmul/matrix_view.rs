@@ -1,5 +1,5 @@
 //! The arguments of a matrix product: its sizes ([`Gemm`]), strided views of slices ([`Matrix`], [`MatrixMut`]), the
-//! [`Side`] of a factor, and the [`Threads`] to use.
+//! [`Side`] of an operand, and the [`Threads`] to use.
 
 use crate::arguments::Precision;
 
@@ -12,7 +12,7 @@ pub(crate) enum Threads {
     All,
 }
 
-/// The side of a factor in a product.
+/// The side of an operand in a product.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Side {
     /// a, which has the rows of c.
@@ -38,7 +38,7 @@ pub(crate) struct Matrix<'a> {
 }
 
 impl<'a> Matrix<'a> {
-    /// Returns a matrix whose rows are `row` apart.
+    /// Returns a row-major matrix whose rows are `row` elements apart.
     pub(crate) fn rows(data: &'a [f32], row: usize) -> Self {
         Self { data, row, column: 1 }
     }
@@ -52,7 +52,7 @@ impl<'a> Matrix<'a> {
     }
 }
 
-/// A matrix inside a slice to be written: element `(i, j)` is at `i * row_stride + j`.
+/// A mutable matrix inside a slice: element `(i, j)` is at `i * row_stride + j`.
 pub(crate) struct MatrixMut<'a> {
     pub(crate) data: &'a mut [f32],
     pub(crate) row_stride: usize,
@@ -69,7 +69,7 @@ impl<'a> MatrixMut<'a> {
     }
 }
 
-/// The precision of the factors of a product, the threads that compute it, and whether it is added to the output.
+/// The precision of the operands of a product, the threads that compute it, and whether it is added to the output.
 #[derive(Clone, Copy)]
 pub(crate) struct MatmulContext {
     pub(crate) precision: Precision,

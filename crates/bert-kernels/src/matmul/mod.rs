@@ -57,7 +57,7 @@ impl<'a> From<&'a Packed> for Operand<'a> {
     }
 }
 
-/// A matrix that is a factor of several products. It is on the same side in each of them and is used along all of k. In
+/// A matrix that is an operand of several products. It is on the same side in each of them and is used along all of k. In
 /// bf16, it is packed once.
 pub(crate) struct SharedOperand<'a> {
     matrix: Matrix<'a>,
@@ -65,14 +65,14 @@ pub(crate) struct SharedOperand<'a> {
 }
 
 impl<'a> SharedOperand<'a> {
-    /// Creates a left factor `[lanes, k]` or a right factor `[k, lanes]`.
+    /// Creates a left operand `[lanes, k]` or a right operand `[k, lanes]`.
     pub(crate) fn new(ctx: MatmulContext, side: Side, matrix: Matrix<'a>, lanes: usize, k: usize) -> Self {
         let packed = (ctx.precision == Precision::Bf16)
             .then(|| [Packed::whole(ctx.threads, side, matrix, lanes, k)].into());
         Self { matrix, packed }
     }
 
-    /// Creates the right factor of a contiguous weight `[k, n]`. In bf16 with a `cache` it uses the cached packed form,
+    /// Creates the right operand of a contiguous weight `[k, n]`. In bf16 with a `cache` it uses the cached packed form,
     /// or packs and caches the weight. Otherwise the product packs it.
     pub(crate) fn weight(ctx: MatmulContext, cache: Option<&PackedWeights>, weight: &'a FlexTensor) -> Self {
         let values = slice(weight);
@@ -85,12 +85,12 @@ impl<'a> SharedOperand<'a> {
         Self { matrix, packed }
     }
 
-    /// Returns the columns from `first` on, unpacked.
+    /// Returns the columns from `first` on as a plain matrix.
     pub(crate) fn columns_from(&self, first: usize) -> Matrix<'_> {
         Matrix { data: &self.matrix.data[first * self.matrix.column..], ..self.matrix }
     }
 
-    /// Returns the whole factor, packed if there is a packed form.
+    /// Returns the whole operand, packed if there is a packed form.
     pub(crate) fn operand(&self) -> Operand<'_> {
         match &self.packed {
             Some(parts) => Operand::Packed(&parts[0]),
@@ -102,7 +102,7 @@ impl<'a> SharedOperand<'a> {
 /// Computes `c = a b`, or `c = c + a b`.
 ///
 /// # Panics
-/// Panics if a matrix does not fit in its slice, if a packed factor was packed for different sizes, or if the precision
+/// Panics if a matrix does not fit in its slice, if a packed operand was packed for different sizes, or if the precision
 /// is bf16 and the processor lacks AVX-512 BF16.
 pub(crate) fn multiply<'a>(
     ctx: MatmulContext,
@@ -128,7 +128,7 @@ pub(crate) fn multiply<'a>(
     }
 }
 
-/// Computes [`multiply`] in f32; the matrices hold the sizes.
+/// Computes [`multiply`] in f32. The caller has checked that the matrices fit in their slices.
 fn multiply_f32(ctx: MatmulContext, Gemm { m, n, k }: Gemm, c: MatrixMut, a: Matrix, b: Matrix) {
     let parallelism = match ctx.threads {
         Threads::One => gemm::Parallelism::None,
@@ -139,7 +139,7 @@ fn multiply_f32(ctx: MatmulContext, Gemm { m, n, k }: Gemm, c: MatrixMut, a: Mat
         reason = "gemm takes pointers; the assertions in `multiply` keep all accesses inside"
     )]
     // SAFETY: every element that gemm reads or writes lies inside its slice, and `c` is borrowed mutably,
-    // so it overlaps with neither factor.
+    // so it overlaps with neither operand.
     unsafe {
         gemm::gemm(
             m,

@@ -50,8 +50,8 @@ impl PackedWeights {
         if let Some(entry) = self.lock().iter().find(same) {
             return entry.parts.clone();
         }
-        // Pack without the lock: threads that wait for their parts of this work may take up other work that needs the
-        // lock.
+        // Pack without holding the lock: a thread that waits for a part of this work may run another task
+        // that needs the lock.
         let parts: Arc<[Packed]> = pack().into();
         let mut entries = self.lock();
         entries.retain(|entry| !entry.weight.is_unique());
@@ -60,12 +60,12 @@ impl PackedWeights {
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<CacheEntry>> {
-        // No code that holds the lock leaves the entries half changed.
+        // A panic cannot leave the entries half changed, so a poisoned lock is safe to use.
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Returns the packed parts of a contiguous weight: from `cache` if given, else newly packed.
+/// Returns the packed parts of a contiguous weight: from `cache` if it is given, otherwise newly packed.
 pub(crate) fn packed(
     cache: Option<&PackedWeights>,
     weight: &FlexTensor,

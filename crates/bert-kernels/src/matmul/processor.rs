@@ -1,8 +1,8 @@
 //! The properties of the processor that affect the bits and the speed of matrix products.
 //!
-//! The bits depend on the vector instructions, and on the size of the L1 data cache, from which the `gemm` crate
-//! derives how many terms it adds up before it adds them to the result. The speed is measured, because no list of
-//! processors tells which of them are faster in bf16.
+//! The bits depend on the vector instructions, and on the size of the L1 data cache, from which the `gemm`
+//! crate derives how many terms it adds up before it adds them to the result. The speed is measured with
+//! [`product_times`], because it varies among processors with the same instructions.
 
 use std::time::{Duration, Instant};
 
@@ -39,9 +39,9 @@ pub fn instruction_set() -> String {
     found.join(" ")
 }
 
-/// Returns the unit that multiplies bf16 numbers faster than the vector registers multiply f32 numbers, or `None` if
-/// there is none. AVX-512 BF16 is fast on AMD's processors (Zen 4 and 5) and slow on Intel's, which have AMX tiles for
-/// bf16.
+/// Returns the name of a unit that multiplies bf16 numbers faster than the vector registers multiply f32
+/// numbers, or `None` if the processor is not known to have one. AVX-512 BF16 is fast on AMD's processors
+/// (Zen 4 and 5) and slow on Intel's, which have AMX tiles for bf16.
 pub fn fast_bf16() -> Option<&'static str> {
     #[cfg(target_arch = "x86_64")]
     {
@@ -80,9 +80,9 @@ pub struct ProductTimes {
     pub bf16: Duration,
 }
 
-/// Maximum multiplications of a product that is timed: 3 to 15 milliseconds on one core.
+/// Maximum number of multiplications of a product that is timed, which take 3 to 15 milliseconds on one core.
 const MAX_MULTIPLICATIONS: usize = 1 << 27;
-/// Maximum rows of such a product.
+/// Maximum number of rows of a product that is timed.
 const MAX_ROWS: usize = 512;
 /// After this time, no further pair of products is started if there were at least [`MIN_PAIRS`].
 const BUDGET: Duration = Duration::from_millis(80);

@@ -39,8 +39,8 @@ pub fn update(compute: Compute, state: State, gradient: Tensor<1>, step: AdamW) 
     Updates::new(compute).update_part(state, 0..n, gradient, step)
 }
 
-/// Updates of many parameters, which share launches on a GPU. There, the returned tensors have their values only after
-/// this value is dropped.
+/// Updates of many parameters. On a GPU, they share launches, and the returned tensors have their values only
+/// after this value is dropped.
 #[derive(Debug)]
 pub struct Updates {
     compute: Compute,
@@ -50,7 +50,7 @@ pub struct Updates {
 }
 
 impl Updates {
-    /// Creates updates that compute as given.
+    /// Creates updates that use this implementation.
     pub fn new(compute: Compute) -> Self {
         Self {
             compute,
@@ -102,7 +102,7 @@ impl Updates {
     }
 }
 
-/// Computes the part of an update on slices.
+/// Computes the part `pass` of an update with the CPU kernels.
 fn update_slices(pass: Pass, state: State, range: Range<usize>, gradient: Tensor<1>, step: AdamW) -> State {
     let State { parameter, first, second } = state;
     let own = |x: Tensor<1>| contiguous(Input::from(x).into_primitive());
@@ -122,7 +122,8 @@ fn update_slices(pass: Pass, state: State, range: Range<usize>, gradient: Tensor
     State { parameter: tensor(parameter), first: tensor(first), second: tensor(second) }
 }
 
-/// Applies an update to a part of the parameter; `state` has the moments of this part.
+/// Applies an update to a part of the parameter and returns the whole state; `state` has the moments of this
+/// part.
 fn on_part(state: State, range: Range<usize>, update: impl FnOnce(State) -> State) -> State {
     let [n] = state.parameter.dims();
     if range == (0..n) {
@@ -335,7 +336,7 @@ fn transferred_chunk_squares(
     }
     let data = Tensor::cat(parts, 0).into_data();
     let mut values = data.iter::<f64>();
-    // An empty tensor has one part.
+    // An empty tensor has one chunk.
     let lengths = tensors.iter().map(|x| x.dims()[0].div_ceil(CHUNK).max(1));
     let squares = lengths.map(|length| values.by_ref().take(length).collect()).collect();
     (squares, values.map(|value| value as f32).collect())
@@ -373,8 +374,8 @@ pub fn update_squares(compute: Compute, state: &State, step: AdamW) -> Vec<f64> 
         .collect()
 }
 
-/// Number of lanes of a sum of squares. They fill several f64 vectors, because successive additions to one vector wait
-/// for each other.
+/// Number of lanes of a sum of squares. They fill several vector registers, because successive additions to
+/// one register wait for each other.
 const SQUARES: usize = 64;
 
 vectorized! {

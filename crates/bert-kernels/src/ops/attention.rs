@@ -1,10 +1,10 @@
 //! Multi-head attention: `context = dropout(softmax(q k' scale + bias)) v` for every head.
 //!
-//! This is section 3.2 of "Attention is all you need", with the reference's dropout on the probabilities. Queries,
-//! keys, values and the context store their heads side by side in the last axis; the fused kernel does not split, merge
-//! or transpose them in memory. The bias (0, or -10000 for padding) is a constant to autodiff. The fused kernel
-//! computes self-attention with one bias per key. burn's own operations compute causal masks and attention to a
-//! different sequence.
+//! This is section 3.2 of "Attention is all you need", with the reference's dropout on the probabilities.
+//! Queries, keys, values and the context store their heads side by side in the last axis; the fused kernel
+//! reads and writes them in this order, without transposed copies. The bias (0, or -10000 for padding) is a
+//! constant to autodiff. The fused kernel computes self-attention with one bias per key. burn's own
+//! operations compute causal masks and attention to a different sequence.
 //!
 //! One thread computes one row of the batch, one head at a time, with scores that stay in its cache. If there are more
 //! threads than rows, a thread computes one head of one row. For each row of scores, the forward pass saves the maximum
@@ -125,7 +125,7 @@ pub(crate) struct Sizes {
 }
 
 impl Sizes {
-    /// Returns one head of `[seq, hidden]`.
+    /// Returns the columns of one head in a matrix `[seq, hidden]`.
     fn head(self, x: &[f32], head: usize) -> Matrix<'_> {
         Matrix::rows(&x[head * self.head_dim..], self.hidden)
     }
@@ -152,7 +152,7 @@ impl Attention {
         Sizes { seq, hidden, head_dim: hidden / self.heads }
     }
 
-    /// Returns the statistics of every row of scores, to be written by [`Self::row_forward`].
+    /// Returns empty statistics for every row of scores, which [`Self::row_forward`] fills.
     pub(crate) fn statistics(&self, batch: usize, seq: usize) -> Vec<SoftmaxStatistics> {
         vec![SoftmaxStatistics::default(); batch * self.heads * seq]
     }
@@ -377,7 +377,7 @@ impl Attention {
         let scores = MatrixMut::new(d_scores, seq);
         multiply(ctx, scores_sizes, scores, context, value.transposed());
         if let Some(dropout) = self.dropout {
-            // The mask words of the probabilities apply here too.
+            // `words` still contains the mask of the probabilities, which also applies to their gradient.
             dropout.apply_words(d_scores, first, words);
         }
         softmax_backward_rows(probabilities, d_scores, self.scale, seq);

@@ -94,7 +94,7 @@ pub fn gather(compute: Compute, table: Tensor<2>, ids: Tensor<1, Int>) -> Tensor
     }
 }
 
-/// See [`gather`].
+/// The operation of [`gather`].
 #[derive(Clone, Debug)]
 struct Gather {
     ids: Vec<usize>,

@@ -23,9 +23,9 @@ use crate::ops::dropout::{HostDropout, RowDropout};
 /// - gamma, beta: `[width]`
 #[derive(Clone, Debug)]
 pub struct LayerNormParameters {
-    /// The factors.
+    /// The scale of each column.
     pub gamma: Tensor<1>,
-    /// The offsets.
+    /// The offset of each column.
     pub beta: Tensor<1>,
     /// A small number that is added to the variance inside the square root.
     pub epsilon: f64,
@@ -126,7 +126,7 @@ struct ResidualLayerNorm {
     dropout: Option<HostDropout>,
 }
 
-/// Saved values of a LayerNorm: h, gamma, and mean and r of each row, side by side.
+/// Saved values of a LayerNorm: h, gamma, and `[mean, r]` of each row.
 #[derive(Clone, Debug)]
 pub(crate) struct Statistics {
     pub(crate) h: FlexTensor,

@@ -276,15 +276,15 @@ struct BackwardPass<'a> {
     parts: &'a [[f32; 2]],
     log_sums: &'a [f32],
     gradient: &'a [f32],
-    /// h as the left factor of the logits.
+    /// h as the left operand of the logits.
     left: SharedOperand<'a>,
-    /// h as the right factor of the table's gradient.
+    /// h as the right operand of the table's gradient.
     right: SharedOperand<'a>,
 }
 
 /// Gradients of consecutive table rows and biases, to be written.
 struct Words<'a> {
-    /// The first word.
+    /// The index of the first word.
     first: usize,
     d_table: &'a mut [f32],
     d_bias: &'a mut [f32],

@@ -4,7 +4,7 @@ use burn::tensor::{DType, Tensor};
 
 use crate::arguments::{Compute, Precision};
 
-/// Computes `a b` with burn's operations in this precision. Does not support f64, which is never rounded.
+/// Computes `a b` with burn's operations in this precision. Tensors in f64 are never rounded.
 ///
 /// # Shapes
 /// - same as [`Tensor::matmul`]

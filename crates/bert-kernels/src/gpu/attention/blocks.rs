@@ -1,13 +1,13 @@
-//! Blocks of queries, keys, values and scores in the memory of a cube.
+//! Blocks of queries, keys, values and scores in shared memory.
 
 use cubecl::prelude::*;
 
 use super::plan::{HEAD, Plan};
 use super::sums::Sums;
 
-/// Bias of the keys after the last, whose probabilities are 0.
+/// Bias of the positions after the last key; it makes their probabilities 0.
 const NO_KEY: f32 = -1e30;
-/// Alignment of a block in bytes, for matrix units.
+/// Alignment of a block in bytes, which matrix units need.
 const ALIGNMENT: usize = 32;
 
 /// The head that a cube computes.
@@ -21,21 +21,21 @@ pub(super) struct Head {
     plan: Plan,
 }
 
-/// Rows of a head in a matrix.
+/// The rows of one block and the columns of one head, in a matrix of all heads.
 #[derive(CubeType, Clone, Copy)]
 pub(super) struct Rows {
-    /// The first vector of the first row.
+    /// Index of the first vector of the first row.
     pub(super) first: usize,
-    /// Vectors from one row to the next.
+    /// Distance from one row to the next, in vectors.
     pub(super) step: usize,
-    /// Rows up to the last position.
+    /// Number of rows up to the last position.
     pub(super) count: usize,
-    /// The first vector of the head in a row.
+    /// Index of the head's first vector in a row.
     column: usize,
-    /// Rows of a block.
+    /// Number of rows of a block.
     #[cube(comptime)]
     height: usize,
-    /// Whether the matrix has queries, keys and values.
+    /// Whether the matrix contains projections (queries, keys or values), to which biases are added.
     #[cube(comptime)]
     has_biases: bool,
     #[cube(comptime)]
@@ -54,17 +54,17 @@ impl Head {
         }
     }
 
-    /// Returns the number of a row of scores.
+    /// Returns the index of a query's row among the score rows of all heads and sequences.
     pub(super) fn row(&self, query: usize) -> usize {
         (self.batch * self.heads + self.number) * self.seq + query
     }
 
-    /// Returns the rows from a position on in the context or its gradient.
+    /// Returns the rows of the context, or of its gradient, that begin at a position.
     pub(super) fn context(&self, position: usize) -> Rows {
         self.rows(1usize, 0usize, position, comptime!(self.plan.blocks.queries))
     }
 
-    /// Returns the rows from a position on in queries (part 0), keys or values.
+    /// Returns the rows of the queries (part 0), keys (1) or values (2) that begin at a position.
     pub(super) fn projected(
         &self,
         #[comptime] part: usize,
@@ -99,19 +99,20 @@ impl Head {
 
 #[cube]
 impl Rows {
-    /// Returns the row and the column of a vector of this unit in the block.
+    /// Returns the row and the column in the block of vector `number` of this unit.
     fn place(&self, #[comptime] number: usize) -> (usize, usize) {
         let columns = comptime!(HEAD / self.plan.vector);
         let i = UNIT_POS as usize + comptime!(number * self.plan.blocks.units);
         (i / columns, i % columns)
     }
 
-    /// Returns the number of vectors of a unit.
+    /// Returns the number of vectors of the block that each unit copies.
     fn vectors(&self) -> comptime_type!(usize) {
         comptime!(self.height * HEAD / self.plan.vector / self.plan.blocks.units)
     }
 
-    /// Copies the rows to the memory of the cube, with their biases; rows after the last position are zero.
+    /// Copies the rows to shared memory and adds the biases, if any; rows after the last position become
+    /// zero.
     pub(super) fn load<F: Float, N: Size>(
         &self,
         from: &[Vector<F, N>],
@@ -133,7 +134,7 @@ impl Rows {
         }
     }
 
-    /// Writes the rows from the memory of the cube.
+    /// Writes the rows from shared memory to the matrix.
     pub(super) fn write<F: Float, N: Size>(&self, from: &[Vector<f32, N>], to: &mut [Vector<F, N>]) {
         #[unroll]
         for number in 0..self.vectors() {
@@ -145,7 +146,8 @@ impl Rows {
         }
     }
 
-    /// Adds the sums of the blocks of keys before to the rows in the memory of the cube, and saves the new sums.
+    /// Adds the partial sums over earlier blocks of keys to the rows in shared memory, and saves the new
+    /// partial sums.
     pub(super) fn add_part<N: Size>(
         &self,
         rows: &mut [Vector<f32, N>],
@@ -168,7 +170,7 @@ impl Rows {
     }
 }
 
-/// Returns memory of the cube for `rows` of factors.
+/// Returns shared memory for `rows` rows of a product's operand.
 #[cube]
 pub(super) fn factors_block<F: Float, N: Size>(
     #[comptime] rows: usize,
@@ -178,13 +180,13 @@ pub(super) fn factors_block<F: Float, N: Size>(
     Shared::new_aligned_slice(comptime!(rows * plan.stride(columns) / plan.vector), ALIGNMENT)
 }
 
-/// Returns memory of the cube for a block of scores.
+/// Returns shared memory for a block of scores.
 #[cube]
 pub(super) fn scores_block<N: Size>(#[comptime] plan: Plan) -> Shared<[Vector<f32, N>]> {
     Shared::new_aligned_slice(comptime!(plan.blocks.queries * plan.row() / plan.vector), ALIGNMENT)
 }
 
-/// Copies the biases of the keys from `first` on to the memory of the cube.
+/// Copies the biases of a block of keys, beginning with key `first`, to shared memory.
 #[cube]
 pub(super) fn load_key_bias<N: Size>(key_bias: &[f32], to: &mut [Vector<f32, N>], head: &Head, first: usize) {
     let unit = UNIT_POS as usize;
@@ -201,7 +203,7 @@ pub(super) fn load_key_bias<N: Size>(key_bias: &[f32], to: &mut [Vector<f32, N>]
     }
 }
 
-/// Writes `a b'` of a block of queries and one of keys to the memory of the cube.
+/// Writes `a b'` to shared memory, where a has the rows of a block of queries and b those of a block of keys.
 #[cube]
 pub(super) fn multiply_rows<F: Float, N: Size>(
     a: &[Vector<F, N>],
@@ -216,13 +218,13 @@ pub(super) fn multiply_rows<F: Float, N: Size>(
     sync_cube();
 }
 
-/// Returns the number of a lane's vector in its row.
+/// Returns the index in its row of vector `number` of this lane.
 #[cube]
 pub(super) fn lane_vector(#[comptime] number: usize, #[comptime] plan: Plan) -> usize {
     UNIT_POS_X as usize + comptime!(number * plan.lanes.count as usize)
 }
 
-/// Returns a vector of a lane's scores, scaled and with the biases of the keys.
+/// Returns vector `number` of this lane's scores, multiplied by the scale and with the keys' biases added.
 #[cube]
 pub(super) fn logits<N: Size>(
     scores: &[Vector<f32, N>],
@@ -235,7 +237,8 @@ pub(super) fn logits<N: Size>(
     scores[UNIT_POS_Y as usize * comptime!(plan.row() / plan.vector) + i] * Vector::new(scale) + row_bias[i]
 }
 
-/// Returns the sum of a column of a block of rows, in the units of the columns.
+/// Returns the sum over a block of rows. Each of the first units sums one column of vectors; other units
+/// return zeros.
 #[cube]
 pub(super) fn column_sum<N: Size>(rows: &[Vector<f32, N>], #[comptime] plan: Plan) -> Vector<f32, N> {
     let mut sum = Vector::<f32, N>::new(0.0);

@@ -1,4 +1,4 @@
-//! The kernels of attention.
+//! The forward kernel and the backward kernel of attention.
 
 use cubecl::ir::ElemType;
 use cubecl::prelude::*;

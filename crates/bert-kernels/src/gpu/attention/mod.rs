@@ -1,13 +1,15 @@
-//! Attention on a GPU in one kernel forward and one backward, without scores in memory: FlashAttention-2 (Dao, 2023)
-//! for heads of 64 columns, with the key bias and the dropout of [`super::softmax`].
+//! Attention on a GPU with one kernel for the forward pass and one for the backward pass, without scores in
+//! global memory: FlashAttention-2 (Dao, 2023) for heads of 64 columns, with the key bias and the dropout of
+//! [`super::softmax`].
 //!
-//! Forward, `p = exp(scale q k' + bias - l)` and `y = (m p) v`, where l is the logarithm of the sum over a row; only l
-//! and y are saved. Backward, with `d = sum(dy y)` of a row: `dv = (m p)' dy`, `ds = scale p (m (dy v') - d)`, `dq = ds
-//! k`, `dk = ds' q`.
+//! Forward, `p = exp(scale q k' + bias - l)` and `y = (m p) v`, where l is the logarithm of a row's sum of
+//! exponentials. In addition to the inputs, only l and y are saved. Backward, with `d = sum(dy y)` over a
+//! row: `dv = (m p)' dy`, `ds = scale p (m (dy v') - d)`, `dq = ds k`, `dk = ds' q`.
 //!
-//! The kernels read queries, keys and values from one `[rows, 3 hidden]` matrix, and write the gradients to another. A
-//! cube computes a block of queries forward and a head backward. Its keys come in blocks; l is complete before values
-//! are added, so no sum is scaled again. Nothing is added by atomics.
+//! The kernels read queries, keys and values from one `[rows, 3 hidden]` matrix, and write the gradients to
+//! another. In the forward pass a cube computes a block of queries, in the backward pass a whole head. It
+//! reads the keys block by block. It computes l before it adds any values, so it never rescales a sum. The
+//! kernels use no atomic additions.
 
 mod blocks;
 mod kernels;
@@ -29,7 +31,7 @@ use super::{element, empty_like, empty_with, into_contiguous, len};
 /// Maximum number of positions.
 const POSITIONS: usize = 512;
 
-/// The kernels for the attention of a layer.
+/// The attention of a layer, with the plans of its forward and its backward kernel.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Attention {
     softmax: Softmax,
@@ -40,20 +42,21 @@ pub(super) struct Attention {
 /// The values that the backward pass needs.
 #[derive(Clone, Debug)]
 pub(super) struct Saved {
-    /// `[rows, 3 hidden]`: queries, keys and values without their biases, in the type of factors.
+    /// `[rows, 3 hidden]`: queries, keys and values without their biases, in the operand dtype.
     projected: CubeTensor,
-    /// `[3 hidden]`
+    /// `[3 hidden]`: the biases of the projections
     biases: CubeTensor,
-    /// `[batch * seq]`
+    /// `[batch * seq]`: the bias of each key
     key_bias: CubeTensor,
     /// `[rows, hidden]`
     pub(super) context: CubeTensor,
-    /// `[batch * heads * seq]`
+    /// `[batch * heads * seq]`: the log-sum-exp of each row of scores
     log_sums: CubeTensor,
 }
 
 impl Attention {
-    /// Returns the kernels; `None` if they cannot run for these sizes on the device of `projected`.
+    /// Chooses the plans of both kernels; returns `None` if they cannot run for these sizes on the device of
+    /// `projected`.
     pub(super) fn new(softmax: Softmax, batch: usize, projected: &CubeTensor) -> Option<Self> {
         let head = len(projected) / (3 * batch * softmax.seq * softmax.heads);
         let (_, _, most) = projected.client.properties().hardware.max_cube_count;
@@ -64,7 +67,7 @@ impl Attention {
         Some(Self { softmax, batch, plans })
     }
 
-    /// Returns the context, `[rows, hidden]`, and what the backward pass needs.
+    /// Returns the values that the backward pass needs, among them the context.
     pub(super) fn forward(&self, inputs: [CubeTensor; 3]) -> Saved {
         let [projected, biases, key_bias] = inputs.map(into_contiguous);
         let Softmax { heads, seq, scale, dropout } = self.softmax;
@@ -80,7 +83,8 @@ impl Attention {
         saved
     }
 
-    /// Returns the gradients of queries, keys and values side by side, `[rows, 3 hidden]`, and the sums of their rows.
+    /// Returns the gradients of queries, keys and values side by side, `[rows, 3 hidden]`, and their sum over
+    /// the rows, `[3 hidden]`.
     pub(super) fn backward(&self, saved: Saved, gradient: CubeTensor) -> (CubeTensor, CubeTensor) {
         let Softmax { scale, dropout, seq, .. } = self.softmax;
         let plan = self.plans[1];
@@ -88,7 +92,8 @@ impl Attention {
         let joined = empty_like(&projected, len(&projected));
         let width = len(&biases);
         let sums = empty_with(&projected, self.batch * width, DType::F32);
-        // With one block of keys the gradient of a query is complete at once.
+        // With a single block of keys, the gradient of a query needs no partial sums, so their buffer is a
+        // placeholder.
         let parts = if seq > plan.blocks.keys { len(&context) } else { plan.vector };
         let parts = empty_with(&projected, parts, DType::F32);
         launch!(backward_kernel, &joined.client, self.launch_size(plan, 1), plan.vector;
@@ -98,7 +103,7 @@ impl Attention {
         (joined, column_sums(sums, self.batch, width))
     }
 
-    /// Returns the launch size of a number of cubes for each head.
+    /// Returns the launch size for `cubes` cubes per head.
     fn launch_size(&self, plan: Plan, cubes: usize) -> (CubeCount, CubeDim) {
         (CubeCount::Static(cubes as u32, self.softmax.heads as u32, self.batch as u32), plan.dim())
     }

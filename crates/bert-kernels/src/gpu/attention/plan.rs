@@ -1,4 +1,5 @@
-//! The sizes of a kernel's blocks, its shared memory and its products.
+//! The plan of an attention kernel: the sizes of its blocks and of its shared memory, and the layouts of its
+//! products.
 
 use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
@@ -8,23 +9,24 @@ use crate::gpu::element;
 use crate::gpu::lanes::Lanes;
 use crate::gpu::strategy::{ATTENTION, Blocks};
 
-/// Columns of a head.
+/// Number of columns of a head.
 pub(super) const HEAD: usize = 64;
-/// Maximum number of vectors of scores in the registers of a unit.
+/// Maximum number of vectors of scores that a unit keeps in registers.
 pub(super) const VECTORS: usize = 8;
-/// The sizes that a kernel is compiled for.
+/// The sizes and layouts that a kernel is compiled for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Plan {
     pub(super) blocks: Blocks,
     pub(super) workers: Workers,
-    /// Adjacent elements that are read at once.
+    /// Number of adjacent elements that are read at once.
     pub(super) vector: usize,
-    /// The lanes of a row of scores.
+    /// The units that share a row of scores.
     pub(super) lanes: Lanes,
 }
 
 impl Plan {
-    /// Returns the first sizes of the table that the device can run; pass is 0 forward and 1 backward.
+    /// Returns a plan with the first sizes in [`ATTENTION`] that the device can run; `pass` is 0 for the
+    /// forward and 1 for the backward pass.
     pub(super) fn new(x: &CubeTensor, pass: usize) -> Option<Self> {
         let hardware = &x.client.properties().hardware;
         let workers = Workers::new(&x.client, element(x));
@@ -43,7 +45,8 @@ impl Plan {
         })
     }
 
-    /// Returns the bytes of a cube's memory, with a number of blocks of queries and of probabilities.
+    /// Returns the bytes of shared memory that a cube needs with `blocks` blocks of queries and equally many
+    /// of probabilities. `factor` is the size of an operand's element in bytes.
     pub(super) fn bytes(self, blocks: usize, factor: usize) -> usize {
         let Blocks { queries, keys, units } = self.blocks;
         let rows = 2 * keys + blocks * queries;
@@ -55,12 +58,13 @@ impl Plan {
         CubeDim::new_2d(self.lanes.count, self.blocks.queries as u32)
     }
 
-    /// Returns the distance of two rows of factors: with a power of two they would lie in the same banks.
+    /// Returns the distance between rows of an operand in shared memory. It is not a power of two, because
+    /// then all rows would start in the same memory bank.
     pub(super) fn stride(self, columns: usize) -> usize {
         columns + self.vector
     }
 
-    /// Returns the distance of two rows of scores.
+    /// Returns the distance between rows of scores in shared memory.
     pub(super) fn row(self) -> usize {
         self.stride(self.blocks.keys.max(HEAD))
     }
@@ -69,18 +73,20 @@ impl Plan {
         Layout { stride: self.stride(columns), transposed }
     }
 
-    /// Returns the product of queries and keys, and of the gradient and values.
+    /// Returns the layouts for the product of queries and keys, and of the context's gradient and the values.
     pub(super) fn for_scores(self) -> Product {
         Product { left: self.layout(HEAD, false), right: self.layout(HEAD, true), depth: HEAD }
     }
 
-    /// Returns the product of probabilities and values, and of the gradient of scores and keys.
+    /// Returns the layouts for the product of probabilities and values, and of the gradient of the scores and
+    /// the keys.
     pub(super) fn for_queries(self) -> Product {
         let Blocks { keys, .. } = self.blocks;
         Product { left: self.layout(keys, false), right: self.layout(HEAD, false), depth: keys }
     }
 
-    /// Returns the product of transposed scores and a block of queries or of the gradient.
+    /// Returns the layouts for the product of the transposed gradient of the scores and the queries, and of
+    /// the transposed probabilities and the context's gradient.
     pub(super) fn for_keys(self) -> Product {
         let Blocks { queries, keys, .. } = self.blocks;
         Product { left: self.layout(keys, true), right: self.layout(HEAD, false), depth: queries }

@@ -1,7 +1,7 @@
-//! Matrix products that a cube computes from its memory, with sums in f32 in registers.
+//! Matrix products that a cube computes from shared memory, with sums in f32 in registers.
 //!
-//! The result consists of square tiles, and each worker computes a few adjacent ones. Where the device has matrix units
-//! for the type of the factors, a worker is a plane; elsewhere it is a unit.
+//! The result consists of square tiles, and each worker computes a few adjacent ones. If the device has
+//! matrix units for the operands' dtype, a worker is a plane (a warp); otherwise it is a single unit.
 
 use cubecl::cmma::{self, Matrix, MatrixIdent, MatrixLayout};
 use cubecl::ir::{ElemType, FloatKind};
@@ -9,22 +9,22 @@ use cubecl::prelude::*;
 
 use crate::gpu::Client;
 
-/// Terms of a sum that a unit adds in one iteration.
+/// Number of terms of a sum that a unit adds in one iteration.
 const STEP: usize = 8;
 
-/// How the units of a cube compute a product.
+/// The workers that share a product: planes with matrix units, or single units.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Workers {
-    /// Units of a worker.
+    /// Number of units of a worker.
     units: usize,
-    /// Rows and columns of a tile.
+    /// Number of rows, and of columns, of a tile.
     tile: usize,
-    /// Terms of a sum that a matrix unit adds at once; 0 without matrix units.
+    /// Number of terms of a sum that a matrix unit adds at once; 0 without matrix units.
     depth: usize,
 }
 
 impl Workers {
-    /// Returns the workers for factors of a type.
+    /// Returns the workers for operands of this dtype.
     pub(super) fn new(client: &Client, factors: ElemType) -> Self {
         let properties = client.properties();
         let hardware = &properties.hardware;
@@ -47,7 +47,8 @@ impl Workers {
         self.depth > 0
     }
 
-    /// Returns the tiles of each worker in a cube of `units`, if all have the same number in one row of tiles.
+    /// Returns the number of tiles of each worker in a cube of `units` units. Returns `None` unless all
+    /// workers have equally many tiles, and each worker's tiles are in one row of tiles.
     pub(super) fn tiles(self, [rows, columns]: [usize; 2], units: usize) -> Option<usize> {
         let workers = units / self.units;
         let cells = workers * self.tile * self.tile;
@@ -60,7 +61,7 @@ impl Workers {
     }
 }
 
-/// A product of an `[m, depth]` and a `[depth, n]` matrix.
+/// The layouts of a product of an `[m, depth]` and a `[depth, n]` matrix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Product {
     pub(super) left: Layout,
@@ -68,12 +69,12 @@ pub(super) struct Product {
     pub(super) depth: usize,
 }
 
-/// The places of a factor's elements in the memory of the cube.
+/// The order of an operand's elements in shared memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Layout {
-    /// Elements from one row to the next; from one column to the next if transposed.
+    /// Distance from one row to the next in elements; from one column to the next if transposed.
     pub(super) stride: usize,
-    /// Whether columns are adjacent instead of rows.
+    /// Whether the elements of a column are adjacent, instead of the elements of a row.
     pub(super) transposed: bool,
 }
 
@@ -83,16 +84,16 @@ impl Layout {
     }
 }
 
-/// A matrix of sums in the registers of the cube.
+/// A matrix of sums in the registers of a cube.
 #[derive(CubeType)]
 pub(super) struct Sums {
-    /// The tiles of a plane with matrix units.
+    /// The tiles of a plane; empty without matrix units.
     fragments: Sequence<Matrix<f32>>,
-    /// The cells of a unit, one tile after the other.
+    /// The elements of a unit's tiles, one tile after another; unused with matrix units.
     cells: Array<f32>,
     #[cube(comptime)]
     workers: Workers,
-    /// Tiles of each worker.
+    /// Number of tiles of each worker.
     #[cube(comptime)]
     tiles: usize,
     #[cube(comptime)]
@@ -101,7 +102,7 @@ pub(super) struct Sums {
 
 #[cube]
 impl Sums {
-    /// Returns zeros for a matrix of `[rows, columns]` in a cube of `units`.
+    /// Returns a zero matrix of shape `[rows, columns]` for a cube of `units` units.
     pub(super) fn new(
         #[comptime] workers: Workers,
         #[comptime] shape: [usize; 2],
@@ -132,7 +133,7 @@ impl Sums {
         Sums { fragments, cells, workers, tiles, columns: comptime!(shape[1]) }
     }
 
-    /// Adds a product of factors in the memory of the cube.
+    /// Adds the product of two operands in shared memory.
     pub(super) fn add<F: Float, N: Size>(
         &mut self,
         left: &[Vector<F, N>],
@@ -156,7 +157,8 @@ impl Sums {
                 }
             }
         } else {
-            // Mesa's llvmpipe ends all loops of a unit after 65,535 iterations.
+            // The inner loop is unrolled, because Mesa's llvmpipe ends all loops of a unit after 65,535
+            // iterations.
             for step in 0..comptime!(product.depth / STEP) {
                 #[unroll]
                 for k in 0..STEP {
@@ -166,7 +168,7 @@ impl Sums {
         }
     }
 
-    /// Returns the factor of a matrix unit that begins at a place.
+    /// Returns the operand tile of a matrix unit that begins at element `place`.
     fn fragment<F: Float, N: Size>(
         &self,
         from: &[Vector<F, N>],
@@ -185,7 +187,7 @@ impl Sums {
         )
     }
 
-    /// Adds one term of a product, without matrix units.
+    /// Adds one term of the product to every sum of this unit; used without matrix units.
     fn add_term<F: Float, N: Size>(
         &mut self,
         left: &[Vector<F, N>],
@@ -210,7 +212,8 @@ impl Sums {
         }
     }
 
-    /// Writes the rows from `first` on to the memory of the cube, in rows of `stride` elements, as far as it has place.
+    /// Writes `rows` rows of the sums, beginning with row `first`, to shared memory, where rows are `stride`
+    /// elements apart.
     pub(super) fn store<N: Size>(
         &self,
         to: &mut [Vector<f32, N>],
@@ -246,7 +249,7 @@ impl Sums {
         }
     }
 
-    /// Returns the row and the column of the worker's first cell.
+    /// Returns the row and the column of the first element of this worker's tiles.
     fn place(&self) -> (usize, usize) {
         let first = UNIT_POS as usize / self.workers.units * self.tiles;
         let in_a_row = comptime!(self.columns / self.workers.tile);
@@ -254,7 +257,7 @@ impl Sums {
     }
 }
 
-/// Returns the place of an element.
+/// Returns the index of an element in shared memory.
 #[cube]
 fn at(row: usize, column: usize, #[comptime] layout: Layout) -> usize {
     if comptime!(layout.transposed) { column * layout.stride + row } else { row * layout.stride + column }

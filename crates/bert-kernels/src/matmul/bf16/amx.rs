@@ -1,4 +1,4 @@
-//! Computes products of packed factors with AMX: a block of 32 x 32 numbers of c in four tile registers.
+//! Computes products of packed operands with AMX. Four tile registers hold a block of 32 x 32 numbers of c.
 //!
 //! A tile register holds sixteen rows of 64 bytes. `tdpbf16ps` multiplies a tile of a (16 rows, 16 pairs of bf16) by a
 //! tile of b (16 pairs, 16 columns) and adds the products to a tile of c. For each element it runs two chains of fused
@@ -95,8 +95,8 @@ impl TileRegisters {
         Self(PhantomData)
     }
 
-    /// Computes the sum of the products a b of the terms (at least one), plus c with `add`. Prefetches all rows of c
-    /// into the L1 cache at once, because c is in more distant memory than the factors.
+    /// Writes the sum of the products of all terms to c, or adds it to c if `add` is true. First prefetches
+    /// all rows of c into the L1 cache, because c is in more distant memory than the operands.
     pub(crate) fn products(&self, terms: &[Term], c: MatrixMut, add: bool) {
         let MatrixMut { data: c, row_stride: c_row } = c;
         assert!(!terms.is_empty(), "a product needs at least one term");
@@ -168,9 +168,9 @@ pub(crate) struct Term<'a> {
 const _: () = assert!(size_of::<Term>() == 32);
 
 impl<'a> Term<'a> {
-    /// Creates the product of 32 lanes of a in [tiles](super::pack::Layout::Tiles) and a panel of 32 lanes of b. The
-    /// multiplication prefetches the beginning of `ahead`, as much as half the length of b, into the L1 cache, because
-    /// tiles load from more distant memory at a third of the speed.
+    /// Creates the product of 32 lanes of a in [tiles](super::pack::Layout::Tiles) and a panel of 32 lanes of
+    /// b. The multiplication prefetches the beginning of `ahead`, half as many words as b has, into the L1
+    /// cache, because loading tiles from more distant memory is three times as slow.
     #[inline]
     pub(crate) fn new(a: &'a [u32], b: &'a [u32], ahead: &'a [u32]) -> Self {
         let tiles = b.len() / (PAIRS * B_LANES);

@@ -1,4 +1,4 @@
-//! Computes products of packed factors with `vdpbf16ps`: a micro-tile of 8 x 32 numbers of c in sixteen vector
+//! Computes products of packed operands with `vdpbf16ps`: a micro-tile of 8 x 32 numbers of c in sixteen vector
 //! registers.
 //!
 //! The instruction adds two products of bf16 numbers at a time to a sum in f32.
@@ -51,12 +51,13 @@ fn micro_tile(mut sums: [[__m512; 2]; A_LANES], a: &[u32], b: &[u32]) -> [[__m51
     sums
 }
 
-/// Loads 32 words into two registers. (With debug assertions, the load of `std::arch` goes through memory.)
+/// Loads 32 words into two registers. It uses `transmute`, because with debug assertions the load of
+/// `std::arch` goes through memory.
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn halves(words: &[u32; B_LANES]) -> [__m512bh; 2] {
     #[expect(unsafe_code, reason = "std::arch has no conversion between these types")]
-    // SAFETY: both types are 1024 bits, of which any are valid.
+    // SAFETY: both types have 1024 bits, and every bit pattern is valid.
     unsafe {
         std::mem::transmute(*words)
     }
@@ -70,7 +71,7 @@ fn load(c: &[f32]) -> [__m512; 2] {
     [pack::load_some(low), pack::load_some(high)]
 }
 
-/// Stores the first numbers of a row, as many as `c` holds.
+/// Stores the first numbers of a row, as many as fit in `c`.
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn store(c: &mut [f32], sums: [__m512; 2]) {

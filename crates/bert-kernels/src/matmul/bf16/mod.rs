@@ -6,8 +6,8 @@
 //! whether the processor has a unit; without one [`multiply`] panics.
 //!
 //! The loops follow Goto and van de Geijn, "Anatomy of high-performance matrix multiplication" (2008): [`pack`] lays
-//! the factors out in panels, and a unit computes a block of c in registers. A panel of b stays in the L1 cache, and a
-//! block of a in the L2 cache. A factor of several products can be [`Packed`] once for all of them.
+//! the operands out in panels, and a unit computes a block of c in registers. A panel of b stays in the L1 cache, and a
+//! block of a in the L2 cache. An operand of several products can be [`Packed`] once for all of them.
 //!
 //! The unit adds the terms of an element in the order of k, 2 or 32 at a time, for any number of threads.
 
@@ -51,7 +51,7 @@ pub(crate) fn on_tiles() -> bool {
     Unit::new(Kind::Tiles).is_some()
 }
 
-/// Returns the k-block that begins at `first` and has length `depth`, of a factor with `lanes` lanes.
+/// Returns the k-block that begins at `first` and has length `depth`, of an operand with `lanes` lanes.
 fn source(side: Side, matrix: Matrix<'_>, lanes: usize, first: usize, depth: usize) -> Source<'_> {
     let (lane, step) = match side {
         Side::Left => (matrix.row, matrix.column),
@@ -60,7 +60,7 @@ fn source(side: Side, matrix: Matrix<'_>, lanes: usize, first: usize, depth: usi
     Source { data: matrix.data, lane, step, lanes, first, depth }
 }
 
-/// A factor in bf16, packed for products, one k-block after another.
+/// An operand in bf16, packed for products, one k-block after another.
 pub(crate) struct Packed {
     words: Scratch,
     unit: Unit,
@@ -68,18 +68,18 @@ pub(crate) struct Packed {
     block_depth: usize,
 }
 
-/// The role and the sizes of a factor.
+/// The role and the sizes of an operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct FactorShape {
     side: Side,
-    /// Number of rows of the left factor, or of columns of the right one.
+    /// Number of rows of the left operand, or of columns of the right one.
     lanes: usize,
     /// Length of a lane.
     k: usize,
 }
 
 impl Packed {
-    /// Creates a factor whose k-blocks, `block_depth` long each, are filled later ([`Self::k_blocks_mut`]).
+    /// Creates an operand whose k-blocks, `block_depth` long each, are filled later ([`Self::k_blocks_mut`]).
     pub(crate) fn new(side: Side, lanes: usize, k: usize, block_depth: usize) -> Self {
         let shape = FactorShape { side, lanes, k };
         Self::for_unit(Unit::best().expect(MISSING), Threads::All, shape, block_depth)
@@ -96,7 +96,7 @@ impl Packed {
         Self { words, unit, shape, block_depth }
     }
 
-    /// Packs a whole factor: `lanes` lanes of length `k`.
+    /// Packs a whole operand: `lanes` lanes of length `k`.
     pub(crate) fn whole(threads: Threads, side: Side, matrix: Matrix, lanes: usize, k: usize) -> Self {
         Self::whole_for(Unit::best().expect(MISSING), threads, FactorShape { side, lanes, k }, matrix)
     }
@@ -136,7 +136,7 @@ impl Packed {
     }
 }
 
-/// One k-block of a [`Packed`] factor, to be filled.
+/// One k-block of a [`Packed`] operand, to be filled.
 pub(crate) struct PackedBlock<'a> {
     unit: Unit,
     side: Side,
@@ -144,7 +144,7 @@ pub(crate) struct PackedBlock<'a> {
 }
 
 impl PackedBlock<'_> {
-    /// Writes some lanes of the block. `part` is the part of the factor with these lanes and this k-block, whose length
+    /// Writes some lanes of the block. `part` is the part of the operand with these lanes and this k-block, whose length
     /// is `k`.
     ///
     /// # Panics
@@ -159,12 +159,12 @@ impl PackedBlock<'_> {
     }
 }
 
-/// One factor of a product.
+/// One operand of a product.
 #[derive(Clone, Copy)]
 pub(crate) enum Operand<'a> {
     /// A matrix that is packed for this product only.
     Plain(Matrix<'a>),
-    /// A factor that is already packed.
+    /// An operand that is already packed.
     Packed(&'a Packed),
 }
 
@@ -182,13 +182,13 @@ const MISSING: &str = "the processor has no AVX-512 BF16";
 /// Computes `c = a b`, or `c = c + a b`.
 ///
 /// # Panics
-/// Panics if no stride of a plain factor is 1, if a packed factor was packed for different sizes, or if the processor
-/// lacks AVX-512 BF16.
+/// Panics if a plain operand has no stride of 1, if a packed operand was packed for different sizes, or if
+/// the processor lacks AVX-512 BF16.
 pub(crate) fn multiply(ctx: MatmulContext, sizes: Gemm, c: MatrixMut, a: Operand, b: Operand) {
     Product::new(Unit::best().expect(MISSING), ctx.threads, sizes, a, b).run(c, ctx.adds);
 }
 
-/// A product of two factors on a unit.
+/// A product of two operands on a unit.
 struct Product<'a> {
     unit: Unit,
     threads: Threads,
@@ -228,7 +228,8 @@ impl<'a> Product<'a> {
         }
         let packed = self.a.packed().is_some() && self.b.packed().is_some();
         let rows = rows_per_task(self.threads, m, packed);
-        // A plain factor is packed for the k-blocks of one step only.
+        // Unless both operands are packed already, a step covers the k-blocks of one pass, and only these are
+        // packed at a time.
         let blocks_per_step = if packed { usize::MAX } else { self.blocks_per_pass() };
         let starts = (0..k).step_by(self.block_depth);
         let all: Vec<Range<usize>> = starts.map(|first| first..k.min(first + self.block_depth)).collect();
@@ -273,18 +274,20 @@ impl<'a> Product<'a> {
         }
     }
 
-    /// Returns the number of k-blocks that are multiplied per pass over c, so that c is read and written less often.
+    /// Returns the number of k-blocks that one pass over c multiplies. With several blocks per pass, c is
+    /// read and written less often.
     fn blocks_per_pass(&self) -> usize {
         (self.unit.depth() / self.block_depth).max(1)
     }
 
-    /// Returns a buffer for the k-blocks of a factor that is not packed yet.
+    /// Returns a buffer for the k-blocks of an operand that is not packed yet.
     fn room(&self, factor: Operand, ranges: &[Range<usize>], lanes: usize) -> Option<Scratch> {
         let words = ranges.iter().map(|range| pairs(range.len())).sum::<usize>() * lanes;
         factor.packed().is_none().then(|| scratch(words))
     }
 
-    /// Returns the given lanes of the k-blocks of a factor. `pack` packs each block of a plain factor into `room`.
+    /// Returns the given lanes of the operand's k-blocks at `ranges`. `pack` packs each block of a plain
+    /// operand into `room`.
     fn k_blocks<'b>(
         &self,
         side: Side,
@@ -390,7 +393,7 @@ fn tile_block(m: usize, columns: Range<usize>, mut c: MatrixMut, add: bool, fact
     }
 }
 
-/// Returns the number of rows of c, and of a, per task: equal shares for all threads if both factors are packed, else a
+/// Returns the number of rows of c, and of a, per task: equal shares for all threads if both operands are packed, else a
 /// quarter of a thread's share. The number is a multiple of [`SIDE`].
 fn rows_per_task(threads: Threads, m: usize, packed: bool) -> usize {
     let rows = match threads {

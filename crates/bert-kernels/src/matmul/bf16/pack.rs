@@ -1,9 +1,9 @@
-//! Packs the factors of a bf16 product: rounds their elements, pairs them and lays them out for the registers.
+//! Packs the operands of a bf16 product: rounds their elements, pairs them and lays them out for the registers.
 //!
-//! The lanes of a factor are its rows or columns along which the product does not sum: the rows of a, and the columns
-//! of b. A packed word holds two bf16 numbers of one lane, at positions 2p and 2p + 1 along k. The code processes tiles
-//! of sixteen lanes and sixteen pairs. It reads a tile in the order of memory and transposes it in registers if the
-//! [`Layout`] has the other order. Elements outside the factor are zero.
+//! The lanes of an operand are the rows of a or the columns of b; the product sums along the lanes. A packed
+//! word holds two bf16 numbers of one lane, at positions 2p and 2p + 1 along k. The code packs tiles of
+//! sixteen lanes and sixteen pairs. It reads a tile in the order of memory and transposes it in registers if
+//! the [`Layout`] has the other order. Elements outside the operand are zero.
 
 use std::arch::x86_64::*;
 use std::marker::PhantomData;
@@ -24,11 +24,11 @@ pub(crate) enum Layout {
     Narrow,
     /// Panels `[pairs, 32 lanes]`.
     Wide,
-    /// Tiles `[16 lanes, 16 pairs]`, one group of sixteen lanes after another: the left factor of an AMX product.
+    /// Tiles `[16 lanes, 16 pairs]`, one group of sixteen lanes after another: the left operand of an AMX product.
     Tiles,
 }
 
-/// A k-block of one factor: its element `(lane, i)` is at `lane * self.lane + (self.first + i) * self.step` of `data`.
+/// A k-block of one operand: its element `(lane, i)` is at `lane * self.lane + (self.first + i) * self.step` of `data`.
 #[derive(Clone, Copy)]
 pub(crate) struct Source<'a> {
     pub(crate) data: &'a [f32],
@@ -36,7 +36,7 @@ pub(crate) struct Source<'a> {
     pub(crate) lane: usize,
     /// Stride along k.
     pub(crate) step: usize,
-    /// Number of lanes of the whole factor.
+    /// Number of lanes of the whole operand.
     pub(crate) lanes: usize,
     /// Position along k of the first element.
     pub(crate) first: usize,
@@ -51,7 +51,7 @@ impl Source<'_> {
     }
 }
 
-/// Packs lanes starting at `first`, until `packed` is full. Lanes and positions outside the factor become zeros.
+/// Packs lanes starting at `first`, until `packed` is full. Lanes and positions outside the operand become zeros.
 ///
 /// # Panics
 /// Panics if neither stride of the source is 1.
@@ -150,15 +150,16 @@ unsafe fn pack_contiguous_lanes<const FULL: bool>(rows: &Rows) -> [__m512i; LANE
     tile
 }
 
-/// The rows of a tile in memory, all inside one slice: up to 32 positions along k of up to 16 adjacent lanes, or up to
-/// 16 lanes of up to 32 positions.
+/// The memory rows of a tile, all inside one slice. If the lanes are adjacent, there are up to 32 rows, one
+/// per position along k, with up to 16 lanes each. Otherwise, there are up to 16 rows, one per lane, with up
+/// to 32 positions each.
 struct Rows<'a> {
     first: *const f32,
     /// Distance between rows.
     stride: usize,
-    /// Number of rows inside the factor.
+    /// Number of rows inside the operand.
     rows: usize,
-    /// Masks of the elements of a row that are inside the factor: for the first and the second sixteen elements.
+    /// Masks of the elements of a row that are inside the operand: for the first and the second sixteen elements.
     masks: [__mmask16; 2],
     /// The slice that `first` points into.
     data: PhantomData<&'a [f32]>,
@@ -180,7 +181,7 @@ impl<'a> Rows<'a> {
         Self { first: all.as_ptr(), stride, rows, masks, data: PhantomData }
     }
 
-    /// Returns whether the whole tile is inside the factor.
+    /// Returns whether the whole tile is inside the operand.
     #[inline]
     fn is_full(&self, adjacent: bool) -> bool {
         if adjacent {
@@ -190,7 +191,7 @@ impl<'a> Rows<'a> {
         }
     }
 
-    /// Returns sixteen elements of a row; zeros outside the factor. `column` is 0 or 16.
+    /// Returns sixteen elements of a row; zeros outside the operand. `column` is 0 or 16.
     ///
     /// # Safety
     /// With `FULL`, [`Self::is_full`] must hold, and the sixteen elements must be in the tile.
@@ -209,7 +210,8 @@ impl<'a> Rows<'a> {
         unsafe { _mm512_maskz_loadu_ps(mask, self.address(row, column)) }
     }
 
-    /// Prefetches the element of the next tile at this position into the L1 cache.
+    /// Prefetches the cache line of an element into the L1 cache. The callers pass columns after the end of
+    /// the tile, which usually belong to the tile that is packed next.
     #[inline]
     fn prefetch(&self, row: usize, column: usize) {
         #[expect(unsafe_code, reason = "prefetching goes through pointers")]
@@ -275,13 +277,14 @@ pub(crate) fn load_some(x: &[f32]) -> __m512 {
     }
 }
 
-// With debug assertions, the unmasked loads and stores of `std::arch` go through memory; copies do not.
+// The next functions use `transmute`, because with debug assertions the unmasked loads and stores of
+// `std::arch` go through memory.
 
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn load(words: &[u32; LANES]) -> __m512i {
     #[expect(unsafe_code, reason = "std::arch has no conversion between these types")]
-    // SAFETY: both types are 512 bits, of which any are valid.
+    // SAFETY: both types have 512 bits, and every bit pattern is valid.
     unsafe {
         std::mem::transmute(*words)
     }
@@ -291,7 +294,7 @@ fn load(words: &[u32; LANES]) -> __m512i {
 #[target_feature(enable = "avx512f")]
 fn store(to: &mut [u32; LANES], words: __m512i) {
     #[expect(unsafe_code, reason = "std::arch has no conversion between these types")]
-    // SAFETY: both types are 512 bits, of which any are valid.
+    // SAFETY: both types have 512 bits, and every bit pattern is valid.
     unsafe {
         *to = std::mem::transmute::<__m512i, [u32; LANES]>(words);
     }
@@ -301,7 +304,7 @@ fn store(to: &mut [u32; LANES], words: __m512i) {
 #[target_feature(enable = "avx512f")]
 fn store_half(to: &mut [u32; A_LANES], words: __m256i) {
     #[expect(unsafe_code, reason = "std::arch has no conversion between these types")]
-    // SAFETY: both types are 256 bits, of which any are valid.
+    // SAFETY: both types have 256 bits, and every bit pattern is valid.
     unsafe {
         *to = std::mem::transmute::<__m256i, [u32; A_LANES]>(words);
     }
@@ -312,24 +315,24 @@ fn store_half(to: &mut [u32; A_LANES], words: __m256i) {
 #[target_feature(enable = "avx512f")]
 pub(crate) fn bf16(words: __m512i) -> __m512bh {
     #[expect(unsafe_code, reason = "std::arch has no conversion between these types")]
-    // SAFETY: both types are 512 bits, of which any are valid.
+    // SAFETY: both types have 512 bits, and every bit pattern is valid.
     unsafe {
         std::mem::transmute(words)
     }
 }
 
-/// The inverse of [`bf16`].
+/// Casts pairs of bf16 numbers back to words; the inverse of [`bf16`].
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn words(bf16: __m512bh) -> __m512i {
     #[expect(unsafe_code, reason = "std::arch has no conversion between these types")]
-    // SAFETY: both types are 512 bits, of which any are valid.
+    // SAFETY: both types have 512 bits, and every bit pattern is valid.
     unsafe {
         std::mem::transmute(bf16)
     }
 }
 
-/// One k-block of both packed factors.
+/// One k-block of both packed operands.
 #[derive(Clone, Copy)]
 pub(crate) struct KBlock<'a> {
     pub(super) a: &'a [u32],

@@ -99,7 +99,7 @@ fn check(unit: Unit, sizes: Gemm, add: bool, a: Matrix, b: Matrix) {
             .map(|l| rounded(a.data[i * a.row + l * a.column]) * rounded(b.data[l * b.row + j * b.column]));
         let (sum, size) = terms.fold((0.0, 0.0), |(sum, size), term| (sum + term, size + term.abs()));
         let want = if add { f64::from(*before) + sum } else { sum };
-        // The rounded factors are exact in f64; each of k sums may err by half a unit in the last place of f32.
+        // The rounded operands are exact in f64; each of k sums may err by half a unit in the last place of f32.
         let bound = (size + before.abs() as f64) * (k as f64).sqrt().max(4.0) * 2f64.powi(-23);
         assert!((f64::from(*c) - want).abs() <= bound, "{m} {n} {k} at {i}, {j}: {c} is not {want}");
     }

@@ -38,10 +38,10 @@ impl Unit {
         self.0
     }
 
-    /// Returns the maximum length along k that is multiplied at once. With this length, on tiles, a panel of b takes 16
-    /// KiB of the L1 cache, and the rows of a take as much; tiles read both equally often. Registers use each number of
-    /// b more often, so b may come from the L2 cache, and a long block makes them read and write c less often. The
-    /// length does not change any bit of the result.
+    /// Returns the maximum number of elements along k that one pass over c multiplies. With this length, on
+    /// tiles, a panel of b takes 16 KiB of the L1 cache, and the rows of a take as much; tiles read both
+    /// equally often. Registers use each number of b more often, so b may come from the L2 cache, and a long
+    /// block makes them read and write c less often. The length does not change any bit of the result.
     pub(crate) fn depth(self) -> usize {
         match self.0 {
             Kind::Registers => 4096,

@@ -80,12 +80,12 @@ impl<'a> Layer<'a> {
         Matrix::rows(&self.second[part.start * self.output..], self.output)
     }
 
-    /// Packs W1 of a part as a right factor.
+    /// Packs W1 of a part as a right operand.
     fn pack_first(&self, part: &Range<usize>) -> Packed {
         right(self.first(part), (self.input, part.len()))
     }
 
-    /// Packs W1' and W2' of a part as right factors.
+    /// Packs W1' and W2' of a part as right operands.
     fn pack_transposed(&self, part: &Range<usize>) -> [Packed; 2] {
         [
             right(self.first(part).transposed(), (part.len(), self.input)),
@@ -141,7 +141,7 @@ impl FeedForward {
         let layer = Layer::new(inputs);
         let Layer { input, wide, output, .. } = layer;
         let parts = layer.parts();
-        // All parts of W1 and W2, packed as right factors.
+        // All parts of W1 and W2, packed as right operands.
         let firsts = packed(cache, inputs[1], || parts.iter().map(|part| layer.pack_first(part)).collect());
         let seconds = packed(cache, inputs[3], || {
             parts.iter().map(|part| right(layer.second(part), (part.len(), output))).collect()
@@ -222,7 +222,7 @@ impl Fused<4> for FeedForward {
         let rows = x.len() / input;
         let mut dx = buffer(x.len());
         let mut sums = vec![0.0; rows.div_ceil(ROWS) * wide];
-        // These are the factors of the sums over all rows.
+        // The packed operands of the weights' gradients, which are sums over all rows.
         let mut left_x = Packed::new(Side::Left, input, rows, ROWS);
         let mut left_activated = Packed::new(Side::Left, wide, rows, ROWS);
         let mut right_dz = Packed::new(Side::Right, wide, rows, ROWS);
@@ -276,7 +276,7 @@ struct BlockOutputs<'a> {
     dx: &'a mut [f32],
     /// The sum of dz.
     sums: &'a mut [f32],
-    /// Factors of the weights' gradients.
+    /// Operands of the weights' gradients.
     x: PackedBlock<'a>,
     activated: PackedBlock<'a>,
     dz: PackedBlock<'a>,

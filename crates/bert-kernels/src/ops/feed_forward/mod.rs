@@ -1,13 +1,13 @@
 //! The feed-forward network of a layer without its last bias: `y = gelu(x W1 + b1) W2`.
 //!
 //! This is section 3.3 of "Attention is all you need" with GELU. In f32, it runs the three operations
-//! [`mod@super::dense`], [`mod@super::gelu`] and again [`mod@super::dense`], with their intermediate results in memory.
-//! In bf16, products are so fast that memory traffic and the packing of factors take as much time as they do.
-//! Therefore, one thread computes all three operations for a few rows, for a few hundred intermediate features at a
-//! time, which stay in its L2 cache. The backward pass needs `z = x W1 + b1`. The forward pass saves `x W1` if the
-//! batch is small (`ops::saves_projections`); otherwise the backward pass computes it again. Then it computes `dz = (dy
-//! W2') gelu'(z)`, `dx = dz W1'`, `dW1 = x' dz`, `db1 = sum(dz)`, `dW2 = gelu(z)' dy`. For the sums over all rows, z
-//! and dz are stored in bf16, already packed.
+//! [`mod@super::dense`], [`mod@super::gelu`] and again [`mod@super::dense`], with their intermediate results
+//! in memory. In bf16, memory traffic and the packing of operands take as much time as the products
+//! themselves. Therefore, one thread computes all three operations for a few rows, for a few hundred
+//! intermediate features at a time, which stay in its L2 cache. The backward pass needs `z = x W1 + b1`. The
+//! forward pass saves `x W1` if the batch is small (`ops::saves_projections`); otherwise the backward pass
+//! computes it again. Then it computes `dz = (dy W2') gelu'(z)`, `dx = dz W1'`, `dW1 = x' dz`, `db1 =
+//! sum(dz)`, `dW2 = gelu(z)' dy`. For the sums over all rows, z and dz are stored in bf16, already packed.
 //!
 //! The three operations give the same bits in bf16, except for `db1`, whose terms are added in a different order.
 

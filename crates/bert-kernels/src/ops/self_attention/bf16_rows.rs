@@ -30,7 +30,7 @@ fn product<'a>(ctx: MatmulContext, sizes: Sizes, c: &mut [f32], a: impl Into<Ope
     multiply(ctx, sizes, MatrixMut::new(c, hidden), a, b);
 }
 
-/// Projects one row of the batch after another.
+/// A projector of batch rows to queries, keys and values.
 struct Projector<'a, W> {
     threads: Threads,
     sizes: Sizes,
@@ -62,7 +62,8 @@ impl SelfAttention {
         if self.0.threads_to_spare(seq) { Threads::All } else { Threads::One }
     }
 
-    /// Returns the contexts, and the values that the backward pass needs. It saves queries, keys and values if `save`.
+    /// Returns the contexts, and the values that the backward pass needs. It saves queries, keys and values
+    /// if `save` is true.
     pub(crate) fn contexts(
         &self,
         inputs: &[FlexTensor; 7],
@@ -140,7 +141,7 @@ impl Fused<7> for SelfAttention {
         let chunk = seq * hidden;
         let mut dx = buffer(x.len());
         let mut sums = vec![0.0; shape[0] * 3 * hidden];
-        // These are packed factors of the weight gradients, which sum over all tokens.
+        // The packed operands of the weights' gradients, which are sums over all tokens.
         let mut left = Packed::new(Side::Left, hidden, tokens, seq);
         let mut rights: [Packed; 3] = std::array::from_fn(|_| Packed::new(Side::Right, hidden, tokens, seq));
         let [all_q, all_k, all_v] = rights.each_mut().map(Packed::k_blocks_mut);
@@ -234,7 +235,7 @@ struct RowOutput<'a> {
     dx: &'a mut [f32],
     /// The sums of the gradients of queries, keys and values.
     sums: &'a mut [f32],
-    /// Factors of the weights' gradients: x, and the gradients of queries, keys and values.
+    /// Operands of the weights' gradients: x, and the gradients of queries, keys and values.
     left: PackedBlock<'a>,
     rights: [PackedBlock<'a>; 3],
 }
