@@ -38,12 +38,12 @@ pub struct Timer<'a, 'b> {
 }
 
 impl<'a, 'b> Timer<'a, 'b> {
-    /// Starts to measure.
+    /// Starts a timer for an operation with this deadline.
     pub fn start(deadline: &'a mut Deadline<'b>) -> Self {
         Self { deadline, progress: Instant::now(), calls: 0 }
     }
 
-    /// Notes that a byte has moved.
+    /// Restarts the timer; called whenever a byte has moved.
     pub fn progress(&mut self) {
         self.progress = Instant::now();
         self.calls = 0;

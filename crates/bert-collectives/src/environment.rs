@@ -4,12 +4,12 @@ use std::str::FromStr;
 
 use crate::error::Error;
 
-/// Prefix of the variables that `bert launch` sets, and that users may set.
+/// Variable that `bert launch` sets and that users may set, like the three after it.
 const RANK: &str = "BERT_RANK";
 const WORLD_SIZE: &str = "BERT_WORLD_SIZE";
 const MASTER_ADDR: &str = "BERT_MASTER_ADDR";
 const MASTER_PORT: &str = "BERT_MASTER_PORT";
-/// The lowest port of groups under Slurm. The number of the job, modulo this number, is added to it.
+/// The lowest port of groups under Slurm. The job number modulo this constant is added to it.
 const SLURM_PORTS: u64 = 20_000;
 
 /// Maximum number of ranks. Each rank has a connection to every other rank.
@@ -111,8 +111,8 @@ impl Environment {
     }
 }
 
-/// Returns whether the PMI variables come from Slurm's plugin for MPI, and this build has no MPI. A `mpirun` inside a
-/// step of Slurm sets a different number of ranks.
+/// Returns whether the PMI variables come from Slurm's plugin for MPI, and this build has no MPI. An `mpirun`
+/// inside a Slurm step sets a different number of ranks.
 fn is_plugin_of_slurm(variable: &dyn Fn(&str) -> Option<String>) -> bool {
     !cfg!(feature = "mpi")
         && has_slurm_step(variable)
@@ -133,7 +133,7 @@ fn number<T: FromStr>(variable: &dyn Fn(&str) -> Option<String>, name: &str) -> 
     })
 }
 
-/// Returns the first number of a count of ranks per host: `2` of `2(x3),1`.
+/// Returns the first number in Slurm's list of ranks per host, for example 2 for `2(x3),1`.
 fn first_count(text: &str) -> Option<usize> {
     let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     text[..end].parse().ok().filter(|&count| count > 0)
@@ -145,7 +145,7 @@ fn master(launcher: Launcher, variable: &dyn Fn(&str) -> Option<String>) -> Opti
     given.or_else(|| hosts().filter(|_| launcher == Launcher::Slurm).map(|list| first_host(&list)))
 }
 
-/// Returns the first host of a list of Slurm: `node007` of `node[007-009,12],login1`.
+/// Returns the first host in a host list of Slurm, for example `node007` for `node[007-009,12],login1`.
 fn first_host(list: &str) -> String {
     let first_of = |text: &str| text.split([',', '-', ']']).next().unwrap_or_default().to_string();
     match (list.find('['), list.find(',')) {
@@ -165,7 +165,7 @@ fn port(launcher: Launcher, variable: &dyn Fn(&str) -> Option<String>) -> Result
     }
     if variable("MASTER_PORT").is_some() {
         let port: u16 = number(variable, "MASTER_PORT")?;
-        // The agent of torchrun listens on this port itself.
+        // The agent of torchrun listens on this port itself, so the group uses the next one.
         let is_taken = variable("TORCHELASTIC_USE_AGENT_STORE").is_some_and(|text| text == "True");
         return Ok(Some(if is_taken { port.wrapping_add(1).max(1024) } else { port }));
     }
@@ -207,7 +207,8 @@ mod tests {
     #[test]
     fn no_launcher_is_found_without_variables() {
         assert_eq!(detect(&[]).unwrap(), None);
-        // A batch script of Slurm, a pod of an indexed build, a lone PMIX_RANK.
+        // Some variables are set without a launcher: by a batch script of Slurm, or in a pod of an indexed
+        // build.
         let slurm = [("SLURM_PROCID", "0"), ("SLURM_NTASKS", "4"), ("SLURM_JOB_ID", "7")];
         assert_eq!(detect(&slurm).unwrap(), None);
         assert_eq!(detect(&[("JOB_COMPLETION_INDEX", "3"), ("PMIX_RANK", "1")]).unwrap(), None);

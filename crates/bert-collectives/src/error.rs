@@ -18,7 +18,7 @@ pub enum Lost {
         /// The reason.
         reason: String,
     },
-    /// Ranks that have not sent or taken a byte for the length of the timeout.
+    /// Some ranks have neither sent nor received a byte during the timeout.
     #[error("no answer from {} for {} s (`.group_timeout`)", list(members), after.as_secs_f64().round())]
     Silent {
         /// The ranks, ascending.

@@ -10,8 +10,9 @@
 //! | [`broadcast`](Transport::broadcast) | sends the bytes of one rank to all others |
 //! | [`barrier`](Transport::barrier) | returns when all ranks have called it |
 //!
-//! The crate adds no numbers. A reduction of MPI or NCCL depends on the number of ranks and on the algorithm that the
-//! library chooses, so its last bits differ. The caller adds in an order of its own.
+//! The crate moves bytes and adds no numbers. The last bits of a reduction by MPI or NCCL depend on the
+//! number of ranks and on the algorithm that the library chooses. Therefore, the caller adds in a fixed
+//! order.
 //!
 //! An operation that cannot finish returns [`Lost`] with the ranks that are responsible. It never waits longer than
 //! [`Deadline::timeout`] without progress.

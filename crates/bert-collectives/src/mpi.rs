@@ -1,8 +1,8 @@
 //! Process groups over MPI (feature `mpi`), with the crate `mpi`.
 //!
-//! Only immediate sends and receives are used, and a loop tests them, so that an error can name a rank that does not
-//! answer. The MPI library ends the process itself on most errors. After a timeout this module ends all ranks, because
-//! MPI cannot cancel a message: this module prints the error and calls `MPI_Abort` with exit code 75.
+//! All sends and receives are immediate, and a loop tests them, so that an error can name a rank that does
+//! not answer. On most errors, the MPI library ends the process itself. After a timeout, this module prints
+//! the error and ends all ranks by `MPI_Abort` with exit code 75, because MPI cannot cancel a message.
 
 use std::time::{Duration, Instant};
 
@@ -33,7 +33,7 @@ const END: Duration = Duration::from_secs(600);
 pub(crate) struct MpiTransport {
     topology: Topology,
     traffic: Traffic,
-    /// Finalizes MPI when it is dropped.
+    /// The guard that finalizes MPI when it is dropped.
     _universe: Universe,
 }
 
@@ -62,7 +62,7 @@ impl MpiTransport {
         Ok(transport)
     }
 
-    /// Ends all ranks.
+    /// Prints the error and ends all ranks.
     fn abort(lost: &Lost) -> ! {
         eprintln!("error: {lost}; the last checkpoint, if there is one, is intact; continue with --resume");
         SimpleCommunicator::world().abort(RETRY)
@@ -83,7 +83,7 @@ impl Transport for MpiTransport {
         self.traffic
     }
 
-    /// Always succeeds: `mpirun` ends all ranks when one dies.
+    /// Returns `Ok` always, because `mpirun` ends all ranks when one of them dies.
     fn check(&mut self) -> Result<(), Lost> {
         Ok(())
     }
@@ -96,7 +96,8 @@ impl Transport for MpiTransport {
         deadline: &mut Deadline,
     ) -> Result<(), Lost> {
         let world = SimpleCommunicator::world();
-        // A rank that calls a different operation does not answer.
+        // The tag identifies the operation, so a rank that calls a different one does not match, and this
+        // rank times out.
         let tag = (self.traffic.operations % 1000) as i32 * 8 + operation as i32;
         let mut sent = 0;
         let mut received = 0;
@@ -198,7 +199,8 @@ fn test<'a, 'scope>(
 }
 
 impl Drop for MpiTransport {
-    /// Waits for the other ranks, because the end of MPI waits for them without a limit. A panic ends all ranks.
+    /// Waits for the other ranks with a time limit, because `MPI_Finalize` would wait without one. If this
+    /// thread is panicking, ends all ranks instead.
     fn drop(&mut self) {
         if std::thread::panicking() {
             eprintln!("error: {} has panicked", self.topology.member(self.topology.rank));

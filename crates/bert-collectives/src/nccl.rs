@@ -1,9 +1,10 @@
 //! Process groups over NCCL (feature `nccl`), with the crate `cudarc`. **Untested: it compiles, but has not run on a
 //! GPU.**
 //!
-//! The ranks join over TCP and exchange the lengths of every operation over it, so that a lost rank, or a rank that
-//! calls a different operation, is found before a GPU waits for it. NCCL then moves the bytes from GPU to GPU. They are
-//! copied from and to host memory, because the callers add on the host.
+//! The ranks join over TCP. Before each operation, they exchange the lengths of its parts over TCP, so that a
+//! lost rank, or a rank that calls a different operation, is detected before a GPU waits for it. NCCL then
+//! moves the bytes from GPU to GPU. The bytes are copied from and to host memory, because the callers add on
+//! the host.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,14 +21,14 @@ use crate::tcp::{TcpConfig, TcpTransport};
 use crate::topology::Topology;
 use crate::transport::{Operation, Traffic, Transport};
 
-/// Length of a NCCL identifier.
+/// Length of an NCCL identifier in bytes.
 const ID_BYTES: usize = 128;
 /// Time between two polls of an operation on the GPU.
 const POLL: Duration = Duration::from_micros(50);
 /// Time between two checks of the other ranks.
 const CHECK: Duration = Duration::from_millis(20);
 
-/// The transport of a rank with a GPU of its own.
+/// The transport of a rank that has its own GPU.
 pub(crate) struct NcclTransport {
     tcp: TcpTransport,
     traffic: Traffic,
@@ -77,7 +78,7 @@ impl NcclTransport {
         Ok(transport)
     }
 
-    /// Waits for the worker, and checks for lost ranks.
+    /// Waits for a result of the worker and returns it; meanwhile, checks for lost ranks.
     fn wait(&mut self, deadline: &mut Deadline) -> Result<Vec<Vec<u8>>, Lost> {
         let topology = self.tcp.topology().clone();
         let own = |reason: String| Lost::Peer { member: topology.member(topology.rank), reason };
@@ -160,7 +161,7 @@ impl Transport for NcclTransport {
         if exchange.send.iter().all(Vec::is_empty) && exchange.receive.iter().all(|&length| length == 0) {
             return Ok(());
         }
-        // A worker that has ended is found by `wait`.
+        // Sending fails only if the worker has ended. The error is ignored, because `wait` below reports it.
         let _ = self.worker.jobs.send(exchange);
         for (rank, bytes) in self.wait(deadline)?.iter().enumerate().filter(|(rank, _)| is_peer(*rank)) {
             receive[rank].copy_from_slice(bytes);
@@ -186,7 +187,7 @@ impl Worker {
                 let result = exchange(&comm, &job, &cancelled);
                 let has_failed = result.is_err();
                 if outbox.send(result).is_err() || has_failed {
-                    return; // drops the communicator, which ends its operations
+                    return; // returning drops the communicator, which ends its operations
                 }
             }
         });
@@ -209,7 +210,7 @@ fn open(id: Id, topology: &Topology) -> Result<Comm, String> {
         .map_err(|error| format!("ncclCommInitRank: {:?}", error.0))
 }
 
-/// Sends and receives the parts at the same time. Returns the received bytes by rank.
+/// Sends and receives all parts concurrently. Returns the received bytes of each rank.
 fn exchange(comm: &Comm, job: &Exchange, is_cancelled: &AtomicBool) -> Result<Vec<Vec<u8>>, String> {
     let cuda = |error: DriverError| format!("GPU: {error}");
     let stream: Arc<CudaStream> = comm.stream();

@@ -14,7 +14,7 @@ const MIN_TOKEN: usize = 16;
 /// A library that moves the bytes of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Engine {
-    /// None: a single process.
+    /// No library: a single process.
     Alone,
     /// MPI, in builds with the feature `mpi`.
     Mpi,
@@ -120,7 +120,7 @@ impl Plan {
     }
 }
 
-/// Returns the address of a group over TCP.
+/// Returns the settings with which a process joins its launcher's group over TCP.
 fn tcp(
     found: Environment,
     variable: &dyn Fn(&str) -> Option<String>,

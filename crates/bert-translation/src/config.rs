@@ -4,7 +4,7 @@ use bert_kernels::Compute;
 use bert_training::{Error, at_least_one, check_value};
 use serde::{Deserialize, Serialize};
 
-/// How a translation model uses BERT.
+/// The use of BERT in a translation model.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Fusion {
@@ -17,25 +17,26 @@ pub enum Fusion {
     Fused,
 }
 
-/// The sizes and probabilities of a translation model. A checkpoint has them in `translation.json`.
+/// The sizes and probabilities of a translation model. The file `translation.json` of a checkpoint contains
+/// them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TranslationConfig {
-    /// How the model uses BERT.
+    /// The use of BERT.
     pub fusion: Fusion,
-    /// Tokens of the source vocabulary.
+    /// Number of tokens in the source vocabulary.
     pub source_vocab_size: usize,
-    /// Tokens of the target vocabulary.
+    /// Number of tokens in the target vocabulary.
     pub target_vocab_size: usize,
     /// Width of the hidden states.
     pub hidden_size: usize,
     /// Width of the feed-forward network.
     pub intermediate_size: usize,
-    /// Heads of each attention; divides `hidden_size`.
+    /// Number of heads of each attention; a divisor of `hidden_size`.
     pub num_attention_heads: usize,
-    /// Layers of the encoder.
+    /// Number of layers of the encoder.
     pub encoder_layers: usize,
-    /// Layers of the decoder.
+    /// Number of layers of the decoder.
     pub decoder_layers: usize,
     /// Width of BERT's hidden states; 0 without BERT.
     pub bert_hidden_size: usize,
@@ -47,7 +48,7 @@ pub struct TranslationConfig {
     pub drop_net_prob: f64,
     /// Label smoothing: the share of the target distribution that is uniform over the vocabulary.
     pub label_smoothing: f64,
-    /// Added to the variance in LayerNorm.
+    /// The constant that LayerNorm adds to the variance.
     pub layer_norm_eps: f64,
     /// Kernels and precision.
     #[serde(skip)]

@@ -81,16 +81,17 @@ pub(super) struct Connection {
     send_header: [u8; HEADER],
     expected: FrameHeader,
     received_header: [u8; HEADER],
-    /// Bytes of the frame sent, header included.
+    /// Number of bytes of the outgoing frame that have been sent, header included.
     sent: usize,
-    /// Bytes of the frame to send, header included.
+    /// Length of the outgoing frame in bytes, header included.
     to_send: usize,
     received: usize,
     to_receive: usize,
 }
 
 impl Connection {
-    /// Prepares an authenticated stream. A host that disappears is noticed after about a minute.
+    /// Creates a connection from an authenticated stream. On Linux, keep-alive probes detect a host that
+    /// disappears after about a minute.
     pub(super) fn new(stream: TcpStream) -> io::Result<Self> {
         stream.set_nodelay(true)?;
         stream.set_read_timeout(None)?;
@@ -120,7 +121,7 @@ impl Connection {
         &self.stream
     }
 
-    /// Begins an operation with the headers of the frame to send and of the expected one.
+    /// Begins an operation, given the header of the frame to send and the header of the expected frame.
     pub(super) fn begin(&mut self, send: FrameHeader, expected: FrameHeader) {
         self.send_header = send.to_bytes();
         self.expected = expected;
@@ -145,7 +146,7 @@ impl Connection {
     pub(super) fn advance(&mut self, send: &[u8], receive: &mut [u8]) -> Result<Moved, Fault> {
         let before = (self.sent, self.received);
         let sending = self.send(send);
-        // Read first: the rank may have said why it does not read any longer.
+        // Receive even if sending has failed: the rank may have sent the reason why it no longer reads.
         let receiving = self.receive(receive);
         if let Err(error) = sending {
             receiving?;
@@ -211,7 +212,7 @@ impl Connection {
         Err(Fault::Unexpected(format!("it sent {sent}, this rank expects {expected}")))
     }
 
-    /// Reads the reason of a rank that gives up.
+    /// Reads the rest of an abort frame, and returns the fault that the frame reports.
     fn read_reason(&self, header: FrameHeader) -> Fault {
         let mut reason = vec![0; (header.length as usize).min(MAX_REASON)];
         let end = Instant::now() + Duration::from_millis(500);
@@ -229,7 +230,7 @@ impl Connection {
         }
     }
 
-    /// Returns the next frame if it is from a rank that gives up and no other frame comes before it.
+    /// Returns the fault that an abort frame reports, if such a frame is the next one to read.
     fn pending_abort(&self) -> Option<Fault> {
         if self.received != self.to_receive {
             return None;
@@ -249,7 +250,7 @@ impl Connection {
         has_hung_up(&self.stream).then(|| self.pending_abort().unwrap_or(Fault::Closed))
     }
 
-    /// Completes the frame that is under way and sends the reason why this rank gives up.
+    /// Completes a partly sent frame, then sends the reason why this rank gives up.
     pub(super) fn send_abort(
         &mut self,
         body: &[u8],
@@ -268,7 +269,8 @@ impl Connection {
             self.send(body)?;
         }
         let header = FrameHeader { kind: ABORT, sequence: culprit as u64, length: reason.len() as u64 };
-        // The frame fits into the buffer of the socket, unless the rank does not read.
+        // The frame usually fits into the buffer of the socket. If the rank does not read and the buffer is
+        // full, the write fails instead of blocking.
         (&self.stream).write_all(&[&header.to_bytes()[..], reason].concat())
     }
 }
@@ -277,7 +279,7 @@ impl Connection {
 /// the bytes that the other end has not read yet.
 pub(super) fn close(stream: &TcpStream, end: Instant) {
     let mut bytes = vec![0; 1 << 16];
-    // The connection may be closed already.
+    // The error is ignored: if the connection is already closed, the loop ends at once.
     let _ = stream.shutdown(Shutdown::Write);
     while wait_for(stream, PollFlags::IN, end) {
         match (&mut &*stream).read(&mut bytes) {

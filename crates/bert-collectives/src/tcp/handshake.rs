@@ -17,7 +17,7 @@ const PROTOCOL: [u8; 16] = *b"bert-collectives";
 const VERSION: u8 = 1;
 const ACCEPTED: u8 = 1;
 const REFUSED: u8 = 0;
-/// Maximum length of a message: the addresses of more than 5,000 ranks.
+/// Maximum length of a message in bytes, which is enough for the addresses of more than 5,000 ranks.
 const MAX_MESSAGE: usize = 1 << 20;
 
 /// The secret that the ranks of a job share.

@@ -65,7 +65,7 @@ impl TcpTransport {
         Self { topology, traffic: Traffic::default(), sequence: 0, connections, failure: None }
     }
 
-    /// Moves bytes until all frames of the operation are sent and received.
+    /// Moves bytes until all frames of the operation are sent and received. An error names the rank at fault.
     fn run(
         &mut self,
         send: &[&[u8]],
@@ -111,7 +111,7 @@ impl TcpTransport {
         }
     }
 
-    /// Notes the failure and tells the other ranks which rank is lost, so that they do not blame this one.
+    /// Records the failure and tells the other ranks which rank is lost, so that they do not report this one.
     fn fail(&mut self, rank: usize, fault: Fault, send: &[&[u8]]) -> Lost {
         const LIMIT: Duration = Duration::from_secs(1);
         let lost = self.lost(rank, fault);
@@ -124,7 +124,8 @@ impl TcpTransport {
         let end = Instant::now() + LIMIT;
         for (peer, connection) in self.connections.iter_mut().enumerate() {
             if let Some(connection) = connection {
-                // The rank may be the lost one.
+                // The result is ignored: this peer may be the lost rank, and any other peer detects the
+                // failure when the connection is closed below.
                 let _ =
                     connection.send_abort(send.get(peer).copied().unwrap_or_default(), culprit, &reason, end);
             }
@@ -170,7 +171,7 @@ impl Transport for TcpTransport {
         let closed = |connection: &Option<Connection>| connection.as_ref().and_then(Connection::closed);
         let faults: Vec<(usize, Fault)> =
             self.connections.iter().enumerate().filter_map(|(rank, c)| Some((rank, closed(c)?))).collect();
-        // A rank that reports another one is not the cause.
+        // Prefer a report to a closed connection, because a report names the rank that is the cause.
         let is_report = |(_, fault): &(usize, Fault)| matches!(fault, Fault::Abort { .. });
         let position = faults.iter().position(is_report).unwrap_or(0);
         match faults.into_iter().nth(position) {

@@ -102,7 +102,7 @@ pub(super) fn connect(
     Ok((members.into_iter().map(|(host, _)| host).collect(), streams))
 }
 
-/// Collects all ranks and tells them the addresses of the others.
+/// Accepts all ranks as rank 0, and sends each of them the addresses of the others.
 fn lead(
     config: &TcpConfig,
     deadline: &mut Deadline,
@@ -111,7 +111,8 @@ fn lead(
     let is_local = |ip: &IpAddr| ip.is_loopback();
     let ip = match resolve(config).ok().and_then(|addresses| addresses.first().map(SocketAddr::ip)) {
         Some(ip) if is_local(&ip) => ip,
-        // Other hosts may see rank 0 under an address that this host does not have.
+        // Listen on all interfaces: other hosts may reach rank 0 at an address that is not an address of this
+        // host.
         Some(IpAddr::V6(_)) => IpAddr::V6(std::net::Ipv6Addr::UNSPECIFIED),
         _ => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
     };
@@ -192,7 +193,8 @@ fn reach_peer(
     Ok(stream)
 }
 
-/// Accepts connections. Each handshake has a thread, so that a foreign client does not delay the ranks.
+/// An acceptor of connections. Each handshake runs on its own thread, so that a foreign client does not delay
+/// the ranks.
 struct Acceptor {
     listener: TcpListener,
     token: Token,
@@ -214,7 +216,7 @@ impl Acceptor {
             listener.set_nonblocking(true)?;
             Ok(listener)
         };
-        // Another program may have the port for a moment, for example an earlier start of the same ranks.
+        // The port may be in use for a short time only, for example by an earlier start of the same ranks.
         let class = |cause: &io::Error| match cause.kind() {
             ErrorKind::AddrInUse => Class::Later,
             _ => Class::Failed,
@@ -230,7 +232,8 @@ impl Acceptor {
         Ok(self.listener.local_addr()?.port())
     }
 
-    /// Accepts the ranks from `first` and puts their streams into `streams`. Returns the host and address of each.
+    /// Accepts the ranks from `first` on and puts their connections into `streams`. Returns the host name and
+    /// the address of each rank.
     fn accept_ranks(
         &mut self,
         config: &TcpConfig,
@@ -245,7 +248,7 @@ impl Acceptor {
         loop {
             let left = streams.iter().position(|stream| stream.as_ref().is_some_and(has_hung_up));
             match left {
-                // The rank may be started again and join a second time.
+                // The rank may be restarted and join a second time.
                 Some(rank) if config.rank == 0 => streams[rank] = None,
                 Some(rank) => {
                     let text = format!("cannot reach rank {rank}: it has left before all ranks had joined");
@@ -262,7 +265,8 @@ impl Acceptor {
             let Some(Arrival { from, result }) = self.next(sleep.min(TURN)) else { continue };
             match result.map_err(|error| error.to_string()).and_then(|(stream, hello)| {
                 refusal(config, first, streams, &hello).map_or(Ok(()), |reason| {
-                    // The rank may have left.
+                    // The result is ignored: the rank may have disconnected, and it is rejected in either
+                    // case.
                     let _ = TimedStream::new(&stream, HANDSHAKE).send(&Answer::Refused(reason.clone()));
                     Err(reason)
                 })?;
@@ -278,7 +282,8 @@ impl Acceptor {
         }
     }
 
-    /// Starts handshakes with new connections, and returns one that is finished.
+    /// Starts handshakes with new connections. Returns a finished handshake, or `None` if there is none
+    /// within `wait`.
     fn next(&mut self, wait: Duration) -> Option<Arrival> {
         while let Ok((stream, from)) = self.listener.accept() {
             if self.handshakes.fetch_add(1, Ordering::Relaxed) >= MAX_HANDSHAKES {
@@ -291,7 +296,8 @@ impl Acceptor {
             std::thread::spawn(move || {
                 let result = greet(stream, &token);
                 handshakes.fetch_sub(1, Ordering::Relaxed);
-                // If the group is complete, nobody receives.
+                // Sending fails only if the acceptor was dropped. The error is ignored, because no rank is
+                // expected then.
                 let _ = sender.send(Arrival { from, result });
             });
         }
@@ -308,7 +314,7 @@ fn greet(stream: TcpStream, token: &Token) -> Result<(TcpStream, Hello), Handsha
     Ok((stream, hello))
 }
 
-/// Returns why a rank cannot join.
+/// Returns the reason why a rank cannot join; `None` if it can.
 fn refusal(config: &TcpConfig, first: usize, streams: &mut Streams, hello: &Hello) -> Option<String> {
     let Hello { rank, world_size, host, .. } = hello;
     if *world_size != config.world_size {

@@ -31,8 +31,8 @@
 //!
 //! `cargo test -p bert-kernels --features wgpu --test cube` compares every kernel with burn's operations on
 //! the default device of wgpu, which may be a software Vulkan (Mesa's lavapipe). Since Mesa 26, lavapipe has
-//! matrix units in f16, for this test: `cargo test -p bert-kernels --features wgpu,burn/vulkan matrix_units
-//! -- --ignored`.
+//! matrix units in f16, which another test needs:
+//! `cargo test -p bert-kernels --features wgpu,burn/vulkan matrix_units -- --ignored`.
 
 /// Launches a kernel. The first group of arguments is the kernel's name, the client, the launch size and, if
 /// the kernel has one, the vector size. The second group is the tensors, whose buffers are passed to the

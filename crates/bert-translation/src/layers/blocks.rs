@@ -1,6 +1,6 @@
 //! The two kinds of blocks of a layer, each `LayerNorm(x + dropout(block(x)))`: post-LN, as in Vaswani et al., 2017.
 //!
-//! A fused attention block is the mean of two attentions (Zhu et al., 2020, equations 4 to 6):
+//! A fused attention block computes the mean of two attentions (Zhu et al., 2020, equations 4 to 6):
 //! `1/2 attention(x, memory) + 1/2 attention(x, BERT(source))`, or one of them alone ([`Branches`]).
 
 use bert_kernels::Compute;
@@ -36,7 +36,7 @@ pub struct BlockMode {
 /// The end of a block: dropout, residual and LayerNorm.
 #[derive(Module, Debug)]
 pub struct ResidualNorm {
-    /// Over the last axis.
+    /// LayerNorm over the last axis.
     pub layer_norm: LayerNorm,
     epsilon: f64,
     dropout_prob: f64,

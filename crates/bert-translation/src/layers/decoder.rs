@@ -21,8 +21,8 @@ pub struct LayerCache {
 }
 
 impl LayerCache {
-    /// Selects rows of the target positions. A new row and the row from which it is copied must have the same source
-    /// sentence.
+    /// Selects rows of the cached target positions. A new row and the row from which it is copied must have
+    /// the same source sentence.
     pub(crate) fn select_targets(&mut self, rows: &Tensor<1, Int>) {
         self.own = self.own.take().map(|own| own.select(rows.clone()));
     }

@@ -50,7 +50,8 @@ pub struct Translation {
 
 /// The partial sentences of one source sentence.
 struct Beam {
-    /// `beam_size` hypotheses: their tokens and log-probabilities. Unused ones have probability 0.
+    /// `beam_size` hypotheses: their tokens and log-probabilities. Unused ones have the log-probability minus
+    /// infinity.
     open: Vec<(Vec<u32>, f64)>,
     /// Finished sentences, the best first, at most `beam_size`.
     finished: Vec<Translation>,
@@ -89,7 +90,8 @@ pub fn translate(
 }
 
 impl Beam {
-    /// Extends the hypotheses by their best tokens. Returns the hypothesis that each new one continues.
+    /// Extends the hypotheses by their best tokens. Returns, for each new hypothesis, the index of the one
+    /// that it extends.
     fn advance(
         &mut self,
         scores: &[f32],
@@ -214,8 +216,8 @@ impl<'a> StepScores<'a> {
         Self { model, caches: model.transformer.caches(&encoded), position: 0 }
     }
 
-    /// Returns the log-probabilities of the token that follows `ids`, one id for each row, `[rows, vocabulary]` row by
-    /// row.
+    /// Returns the log-probabilities of the next token, `[rows, vocabulary]` row by row. `ids` has the
+    /// preceding token of each row.
     pub fn next(&mut self, ids: &[u32]) -> Vec<f32> {
         let device = self.model.transformer.target_embeddings.weight.val().device();
         let ids: Vec<i32> = ids.iter().map(|&id| id as i32).collect();
@@ -228,7 +230,7 @@ impl<'a> StepScores<'a> {
         values(log_softmax(transformer.logits(hidden.reshape([rows, width])), 1)) // [rows, vocabulary]
     }
 
-    /// Replaces every row by the row that it continues; both must belong to the same sentence.
+    /// Replaces every row of the caches by the row `rows[i]`; both must belong to the same sentence.
     pub fn select(&mut self, rows: &[usize]) {
         let rows: Vec<i32> = rows.iter().map(|&row| row as i32).collect();
         let rows = int_vector(&rows, &self.model.transformer.target_embeddings.weight.val().device());

@@ -91,7 +91,8 @@ impl Transformer {
         }
     }
 
-    /// Scales embeddings by `sqrt(hidden)`, adds the positions from `first` on, and applies dropout.
+    /// Multiplies embeddings by `sqrt(hidden)`, adds the position vectors from position `first` on, and
+    /// applies dropout.
     fn embed(&self, x: Tensor<3>, first: usize, block: usize, mode: Mode) -> Tensor<3> {
         let [_, length, hidden] = x.dims();
         let positions = sinusoidal(first, length, hidden, &x.device());
@@ -117,12 +118,13 @@ impl Transformer {
         MaskedStates { states, bias }
     }
 
-    /// Returns an empty cache for every layer of the decoder.
+    /// Returns the cache of every layer of the decoder, before the first target position.
     pub fn caches(&self, source: &EncodedSource) -> Vec<LayerCache> {
         self.decoder.iter().map(|layer| layer.cache(&source.encoder, source.bert.as_ref())).collect()
     }
 
-    /// Returns the decoder's hidden states at the positions from `first` on, and adds these positions to the caches.
+    /// Returns the decoder's hidden states at the target positions from `first` on, and adds these positions
+    /// to the caches.
     ///
     /// # Shapes
     /// - ids: `[batch, target]`

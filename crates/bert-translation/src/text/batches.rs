@@ -71,7 +71,8 @@ impl EncodedPairs {
         }
     }
 
-    /// Returns the pairs of a step: a function of seed and step. Every epoch is a permutation of all pairs.
+    /// Returns the indices of the pairs of a step, which depend only on the seed and the step. Every epoch is
+    /// a permutation of all pairs.
     pub(crate) fn sample(&self, seed: u64, step: u64, batch_size: usize) -> Vec<usize> {
         let all = self.targets.len() as u64;
         let size = batch_size as u64;
@@ -89,7 +90,7 @@ impl EncodedPairs {
 
     /// Returns a batch of pairs.
     pub(crate) fn batch(&self, pairs: &[usize], device: &Device) -> PairBatch {
-        // The last token is predicted and never an input.
+        // The last token of a target is only a label, never an input.
         let length = pairs.iter().map(|&pair| self.targets[pair].len() - 1).max().unwrap_or(0);
         let mut ids = vec![self.pad; pairs.len() * length];
         let mut positions = vec![];

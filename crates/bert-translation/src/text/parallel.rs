@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use bert_storage::Error;
 
-/// The name given for the label column, because these tables have none. No header contains this name.
+/// The name of the label column. No header contains it, because these tables have no labels.
 const NO_LABEL: &str = "\u{0}";
 
 /// Flags for the parallel text.
@@ -51,7 +51,7 @@ pub struct SentencePair {
 pub struct ParallelText {
     /// The pairs, in the order of the files.
     pub pairs: Vec<SentencePair>,
-    /// Pairs with an empty side, which are dropped.
+    /// Number of pairs that were dropped because a side is empty.
     pub dropped: usize,
 }
 

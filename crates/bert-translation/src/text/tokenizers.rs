@@ -64,7 +64,7 @@ impl Tokenizers {
         })
     }
 
-    /// Returns the special tokens of the target.
+    /// Returns the special tokens of the target vocabulary.
     pub(crate) fn special(&self) -> SpecialTokens {
         let vocabulary = &self.target.vocabulary;
         SpecialTokens {

@@ -43,20 +43,20 @@ pub struct StepMetrics {
 pub enum TrainEvent {
     /// The run starts or continues.
     Started {
-        /// Trained parameters.
+        /// Number of trained parameters.
         parameters: usize,
-        /// Sentence pairs.
+        /// Number of sentence pairs.
         pairs: usize,
-        /// Dropped pairs, one side of which is empty.
+        /// Number of pairs that were dropped because a side is empty.
         dropped: usize,
-        /// Finished steps.
+        /// Number of finished steps.
         step: u64,
     },
     /// A step is finished.
     Step(StepMetrics),
     /// A checkpoint was written.
     Saved {
-        /// Finished steps.
+        /// Number of finished steps.
         step: u64,
         /// The checkpoint's folder.
         path: PathBuf,
@@ -69,7 +69,7 @@ pub enum TrainEvent {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct TrainOutcome {
-    /// Finished steps.
+    /// Number of finished steps.
     pub steps: u64,
     /// The metrics of the last step; `None` if the run had finished before.
     pub metrics: Option<StepMetrics>,
