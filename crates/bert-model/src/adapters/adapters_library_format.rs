@@ -11,7 +11,7 @@ use crate::error::Error;
 /// The version of the library that defines this layout.
 pub(crate) const VERSION: &str = "adapters.1.2.0";
 
-/// Returns `BnConfig.to_dict()` of the form.
+/// Returns the library's `BnConfig.to_dict()` for an adapter of this form.
 pub(crate) fn config(form: BottleneckForm, reduction_factor: f64) -> Value {
     let mut config = json!({
         "adapter_residual_before_ln": false,
@@ -97,8 +97,8 @@ pub(crate) fn read_config(config: &Map<String, Value>) -> Result<AdapterConfig, 
     };
     let expected = self::config(form, reduction_factor);
     for (key, expected) in expected.as_object().expect("an object").iter() {
-        // The library uses its default for an absent key. The three forms have this default for all keys except those
-        // by which the forms differ.
+        // For an absent key, the library uses its default. This is the expected value, except for the keys in
+        // which the three forms differ.
         let Some(found) = config.get(key) else { continue };
         let same = match (found.as_f64(), expected.as_f64()) {
             (Some(found), Some(expected)) => found == expected,

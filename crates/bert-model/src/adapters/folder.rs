@@ -48,7 +48,7 @@ pub struct AdapterMetadata<'a> {
 /// Contents of an adapter's folder.
 #[derive(Clone, Debug)]
 pub struct AdapterFolder {
-    /// Form and size.
+    /// Form and size of the adapter.
     pub adapter: AdapterConfig,
     /// The adapter's name. PEFT adapters have no name.
     pub name: Option<String>,
@@ -119,7 +119,7 @@ pub(crate) fn library_metadata(config: &BertConfig, metadata: AdapterMetadata<'_
     })
 }
 
-/// Returns the files of a classifier head that belongs to the model class, not to the library.
+/// Returns the files of a classifier head that belongs to the model class (a static head of the library).
 pub(crate) fn head_files(
     tensors: &NamedTensors,
     config: &BertConfig,
@@ -133,7 +133,8 @@ pub(crate) fn head_files(
     [(HEAD_WEIGHTS, named_tensors_to_bytes(tensors)), (HEAD_CONFIG, pretty(&head))]
 }
 
-/// Returns the trained tensors on the host: the adapter's (`own`) and the classifier's.
+/// Copies the trained tensors to the host and returns them: the tensors whose names `own` accepts, and the
+/// classifier's.
 pub(crate) fn trained_tensors(
     model: &BertForSequenceClassification,
     own: fn(&str) -> bool,

@@ -106,13 +106,13 @@ fn published_name_and_shape(path: &[String], shape: &[usize]) -> (String, Vec<us
     (name, shape)
 }
 
-/// The function of [`visit_parameters`].
+/// The callback of [`visit_parameters`].
 type OnParameter<'a> = dyn FnMut(String, ParamId, Vec<usize>, &dyn Fn() -> Tensor<1>) + 'a;
-/// The function of [`map_parameters`].
+/// The callback of [`map_parameters`].
 type NewValues<'a> = dyn FnMut(&str, &[usize]) -> Option<Vec<f32>> + 'a;
 
-/// A traversal of a module that calls `f` for each parameter. The type has no parameter for `f`, because burn compiles the
-/// traversal of each module again for each type.
+/// A traversal of a module that calls `f` for each parameter. The type is not generic over `f`, because then
+/// burn would compile the traversal of each module once for each closure.
 struct Visit<'a> {
     /// Field names from the root to the current module.
     path: Vec<String>,

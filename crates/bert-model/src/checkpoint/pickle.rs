@@ -83,7 +83,8 @@ pub(crate) enum Value<'a> {
     None,
     Bool(bool),
     Int(i64),
-    /// An integer whose length is not 8 bytes, in little-endian order; or a float, whose value is not used.
+    /// The little-endian bytes of an integer that is not 8 bytes long, or of a float, whose value is not
+    /// used.
     Bytes(&'a [u8]),
     Text(&'a str),
     Class(Class),
@@ -155,11 +156,11 @@ impl<'a> Pickle<'a> {
     }
 }
 
-/// The state of the machine.
+/// The state of the pickle machine.
 struct Machine<'a> {
     rest: &'a [u8],
     stack: Vec<Value<'a>>,
-    /// Heights of the stack at the marks.
+    /// Height of the stack at each mark.
     marks: Vec<usize>,
     memo: HashMap<u32, Value<'a>>,
     pickle: Pickle<'a>,

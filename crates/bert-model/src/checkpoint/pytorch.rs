@@ -343,12 +343,12 @@ impl ZipEntries<'_> {
 struct LegacyStorages<'a> {
     reader: &'a Reader<'a>,
     file: BufReader<File>,
-    /// Place of the elements in the file, by key.
+    /// Offset of the elements in the file, by key.
     places: BTreeMap<String, u64>,
 }
 
 impl LegacyStorages<'_> {
-    /// Finds all storages, which begin at `place`, from the sizes that the dictionary states.
+    /// Finds the offsets of all storages. The first begins at `place`, and the dictionary states their sizes.
     fn find(&mut self, mut place: u64, dictionary: &Pickle<'_>, keys: &Pickle<'_>) -> Result<(), Error> {
         let reader = self.reader;
         let stated: BTreeMap<&str, &Storage<'_>> =

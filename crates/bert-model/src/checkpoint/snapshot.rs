@@ -63,7 +63,7 @@ impl SavedTensor {
 
 impl Drop for SavedTensor {
     fn drop(&mut self) {
-        // Frees the memory before the call.
+        // Free the memory first, because the callback counts it as free.
         if let Some(released) = self.on_release.take() {
             self.values = Tensor::empty([0], &self.values.device());
             released(self.bytes());

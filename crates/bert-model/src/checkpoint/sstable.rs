@@ -114,7 +114,7 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// The place of a block.
+/// The position of a block in the file.
 #[derive(Clone, Copy)]
 struct Handle {
     offset: usize,
@@ -130,7 +130,7 @@ impl Handle {
 struct Table<'a> {
     /// The file without its footer.
     blocks: &'a [u8],
-    /// Length of the blocks read so far.
+    /// Total length of the blocks read so far, uncompressed.
     uncompressed: usize,
 }
 

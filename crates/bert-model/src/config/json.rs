@@ -69,7 +69,7 @@ impl BertConfig {
                 return Err(config_key("hidden_act", reason));
             }
         };
-        // Reads the keys of these fields, if they are there.
+        // Reads the keys of these fields, if they are present.
         macro_rules! read {
             ($($field:ident)*) => {$(
                 if let Some(value) = optional(json, stringify!($field))? {

@@ -19,17 +19,17 @@ use crate::error::{Error, config_key};
 /// The sizes that Google released.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Preset {
-    /// 2 layers, 128 hidden.
+    /// 2 layers, hidden size 128.
     Tiny,
-    /// 4 layers, 256 hidden.
+    /// 4 layers, hidden size 256.
     Mini,
-    /// 4 layers, 512 hidden.
+    /// 4 layers, hidden size 512.
     Small,
-    /// 8 layers, 512 hidden.
+    /// 8 layers, hidden size 512.
     Medium,
-    /// 12 layers, 768 hidden.
+    /// 12 layers, hidden size 768.
     Base,
-    /// 24 layers, 1024 hidden.
+    /// 24 layers, hidden size 1024.
     Large,
 }
 
@@ -198,7 +198,7 @@ impl BertConfig {
         if let Some((key, _)) = sizes.into_iter().find(|&(_, size)| size == 0) {
             return Err(config_key(key, "is 0, but must be at least 1"));
         }
-        // Checked before any multiplication or allocation.
+        // The bounds are checked before any multiplication or allocation.
         if let Some((key, size)) = sizes.into_iter().find(|&(_, size)| size > MAX_SIZE) {
             return Err(config_key(key, format!("is {size}, but may be {MAX_SIZE} at most")));
         }

@@ -24,7 +24,8 @@ const HEAD_GAIN: f64 = 1.5;
 const FARTHER_SHARE: f64 = 0.6;
 /// The bias of the transform of the masked-LM head: GELU is approximately linear around it.
 const LINEAR: f32 = 3.0;
-/// Factor of the logits. Each side was fitted alone; the sum of both would count their common information twice.
+/// The factor by which the sum of both sides' logits is multiplied. Each side was fitted alone, so their sum
+/// counts the information that they share twice.
 const LOGIT_SHARE: f64 = 0.7;
 
 /// The initial values of [`Initialization::Bigram`](super::Initialization::Bigram).
@@ -102,7 +103,7 @@ impl<'a> BigramWeights<'a> {
         EMBEDDING_STD / (squares / self.fitted.table.len() as f64).sqrt()
     }
 
-    /// Returns the mean output size of the direct neighbours in the fitted model.
+    /// Returns the size of a direct neighbour's output in the fitted model, averaged over both sides.
     fn fitted_size(&self) -> f64 {
         (self.fitted.sides[0].size + self.fitted.sides[1].size) / 2.0
     }

@@ -24,7 +24,7 @@ use crate::init::log_bilinear::LogBilinear;
 use crate::init::bigram::BigramWeights;
 use crate::init::previous_next::PreviousNextWeights;
 
-/// The method of initialization.
+/// A method of initialization.
 #[derive(Clone, Copy, Debug)]
 pub enum Initialization<'a> {
     /// Truncated normal distribution with standard deviation `initializer_range`, as in the reference.

@@ -118,7 +118,7 @@ impl BertSelfAttention {
         [query, key].map(|layer| hidden.clone().matmul(layer.weight.unsqueeze()) + layer.bias.unsqueeze())
     }
 
-    /// Returns the factor of the scores, `1 / sqrt(d)`.
+    /// Returns `1 / sqrt(d)`, by which the scores are multiplied.
     fn scale(&self, hidden_size: usize) -> f64 {
         1.0 / ((hidden_size / self.num_attention_heads) as f64).sqrt()
     }
@@ -133,7 +133,8 @@ impl BertSelfAttention {
     }
 }
 
-/// A projection, dropout, and LayerNorm over the sum with the residual. Ends both blocks of a layer.
+/// A projection, dropout, and LayerNorm over the sum with the residual: the end of each of a layer's two
+/// blocks.
 #[derive(Module, Debug)]
 pub struct BertResidualOutput {
     /// `width -> hidden`.
@@ -218,9 +219,9 @@ impl BertResidualOutput {
 /// Self-attention and its output projection, the first block of a layer.
 #[derive(Module, Debug)]
 pub struct BertAttention {
-    /// Published as `attention.self`.
+    /// The self-attention of all heads; published as `attention.self`.
     pub self_attention: BertSelfAttention,
-    /// Published as `attention.output`.
+    /// The output projection, dropout, residual and LayerNorm; published as `attention.output`.
     pub output: BertResidualOutput,
 }
 

@@ -49,7 +49,7 @@ impl Site {
         match self {
             Self::Embeddings => 0,
             Self::Classifier => 1,
-            // Distinct from the numbers of all layers.
+            // Counting down from the maximum keeps these numbers distinct from all others.
             Self::AdapterFusion(layer) => u64::MAX - layer as u64,
             Self::AttentionProbabilities(layer) => 3 * layer as u64 + 2,
             Self::AttentionOutput(layer) => 3 * layer as u64 + 3,
@@ -83,7 +83,7 @@ impl Mode {
     }
 }
 
-/// Key of the mask at one site in one forward pass; empty if dropout is disabled.
+/// Key of the masks at one site in one forward pass; `None` if dropout is disabled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DropoutKey(Option<(u64, u64)>);
 
@@ -187,7 +187,7 @@ mod tests {
     use super::*;
     use burn::tensor::TensorData;
 
-    /// Elements per parallel task.
+    /// Number of elements per parallel task.
     const CHUNK: usize = 1 << 14;
     const TRAIN: Mode = Mode::Train { seed: 7, first_sequence: 0 };
 

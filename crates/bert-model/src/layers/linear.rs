@@ -27,7 +27,7 @@ pub fn affine<const D: usize>(compute: Compute, layer: &Linear, x: Tensor<D>) ->
     output + bias.unsqueeze()
 }
 
-/// Returns weight and bias of a dense layer.
+/// Returns the weight and the bias of a dense layer.
 pub(crate) fn projection(layer: &Linear) -> Projection {
     let bias = layer.bias.as_ref().expect("BERT's dense layers have biases");
     Projection { weight: layer.weight.val(), bias: bias.val() }

@@ -203,10 +203,10 @@ impl BertForPreTraining {
         HeadInputs { masked, pooled: self.bert.pooler.pool(states.narrow(0, 0, batch)) }
     }
 
-    /// Returns both losses. The logits of the labels are computed directly, not gathered from `[n, vocab]` logits.
+    /// Returns both losses.
     ///
-    /// The fused kernel keeps one `[n, vocab]` buffer for the backward pass, the exponentials of the logits, whereas
-    /// the composition of burn's operations keeps several.
+    /// The fused CPU kernel keeps at most one `[n, vocab]` buffer for the backward pass, the exponentials of
+    /// the logits, whereas the composition of burn's operations keeps several.
     ///
     /// # Shapes
     /// - input: `[batch, seq]` each, and `[n]`; `n` may be 0
@@ -325,7 +325,7 @@ pub struct PretrainingTargets {
     pub next_sentence_labels: Tensor<1, Int>,
 }
 
-/// Divisors of the sums.
+/// Divisors of the losses' sums.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LossNormalizer {
     /// Real masked positions in the global batch: the sum of `masked_lm_weights`.
@@ -346,7 +346,7 @@ impl LossNormalizer {
 /// The losses of one micro-batch, already divided: they add up over the global batch.
 #[derive(Debug, Clone)]
 pub struct PretrainingLoss {
-    /// `[1]`: the sum of the two.
+    /// `[1]`: the sum of both losses.
     pub total: Tensor<1>,
     /// `[1]`
     pub masked_lm: Tensor<1>,

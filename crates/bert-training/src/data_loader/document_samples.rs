@@ -167,7 +167,7 @@ impl DocumentSamples {
         }
         let (_, order) = self.order.as_ref().expect("set above");
         let mut block_groups: Vec<u64> = range.map(|at| order.get(at)).collect();
-        // Read in the order on disk.
+        // Read the row groups in the order on disk.
         block_groups.sort_unstable();
         let bucket = self.groups.read(block_groups)?;
         let mut pairs = ShardRows::default();

@@ -1,9 +1,10 @@
 //! Groups rows of similar length into batches, to reduce padding.
 //!
-//! The rows of a shard arrive in the random order of an epoch. This module reorders them so that all rows of a batch
-//! belong to one length bucket. The remaining rows of the buckets fill the batches at the shard's boundaries. The order
-//! is still a pure function of (seed, epoch, shard, batch size). The caller chooses the number of buckets; padding is 8
-//! % at 128 tokens and 21 to 50 % at 512.
+//! The rows of a shard arrive in the random order of an epoch. This module reorders them so that all rows of
+//! a batch belong to one length bucket. The remaining rows of the buckets fill the batches at the shard's
+//! boundaries. The order is still a pure function of (seed, epoch, shard, batch size). The caller chooses the
+//! number of buckets. Without buckets, 8 % of the tokens are padding at a maximum length of 128, and 21 to 50
+//! % at 512.
 
 use bert_random::{Random, Stream};
 
@@ -47,7 +48,7 @@ impl LengthBuckets {
             batches.extend(whole);
         }
         random.shuffle(&mut batches);
-        // First fill the batch that the previous shard began.
+        // The first rows complete the batch that the previous shard began.
         let open = (first.next_multiple_of(self.batch_size as u64) - first) as usize;
         while left.len() < open
             && let Some(batch) = batches.pop()

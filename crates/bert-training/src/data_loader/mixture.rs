@@ -8,7 +8,7 @@
 
 use bert_random::{Domain, Stream};
 
-/// One in fixed-point numbers.
+/// The number 1 in fixed point.
 const ONE: u128 = 1 << 32;
 
 /// The place of a sample.

@@ -87,7 +87,7 @@ pub fn data_tokenizer(data: &DataSet) -> ModelTokenizer {
 
 /// A reader of the instances of one or several data folders, in an order that depends on a seed.
 pub struct DataLoader {
-    /// The first of them has the vocabulary and the manifest of the loader.
+    /// The data sets. The first one determines the vocabulary and the manifest.
     sets: Vec<LoadedSet>,
     mixture: Mixture,
     seed: u64,
@@ -145,9 +145,10 @@ impl DataLoader {
         })
     }
 
-    /// Groups sequences of similar length into batches: the lengths are divided into `buckets` equal ranges, and a
-    /// batch is padded to the end of its longest sequence's range. 1 changes nothing. `batch_size` is the run's batch
-    /// size: the order of the samples assumes batches that begin at multiples of this size.
+    /// Groups sequences of similar length into batches: the lengths are divided into `buckets` equal ranges,
+    /// and a batch is padded to the end of its longest sequence's range. With 1 bucket, the order does not
+    /// change. `batch_size` is the run's batch size: the order of the samples assumes batches that begin at
+    /// multiples of this size.
     #[must_use]
     pub fn with_length_buckets(mut self, buckets: usize, batch_size: usize) -> Self {
         let batch_size = batch_size.max(1);
@@ -185,7 +186,7 @@ impl DataLoader {
         self.manifest().instances
     }
 
-    /// Returns the data set; the first of several.
+    /// Returns the data set, or the first one of several.
     pub fn data(&self) -> &DataSet {
         &self.sets[0].data
     }

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 pub struct WeightedFolder {
     /// The folder, or its URL.
     pub folder: PathBuf,
-    /// Weight of its samples, positive; the sum over all folders may be any number.
+    /// Relative weight of the folder's samples; positive. The weights of all folders need not add up to 1.
     pub weight: f64,
 }
 
@@ -21,7 +21,7 @@ pub struct TrainingData {
     folders: Vec<WeightedFolder>,
 }
 
-/// The form in JSON and TOML.
+/// The serialized form, as in JSON and TOML.
 #[derive(Serialize, Deserialize)]
 #[serde(untagged)]
 enum Written {

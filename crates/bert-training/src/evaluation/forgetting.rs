@@ -14,10 +14,10 @@ use crate::data_loader::DataLoader;
 use crate::error::Error;
 use crate::evaluation::evaluate;
 
-/// Instances in a batch; affects the loss only by rounding.
+/// Number of instances in a batch; it affects the loss only by rounding.
 const BATCH: usize = 32;
 
-/// Figures of the masked LM on held-out text.
+/// Scores of the masked LM on held-out text.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct MaskedLmScores {
@@ -48,7 +48,7 @@ impl ForgettingTest {
         Ok(Self { pretrained, text })
     }
 
-    /// Returns the figures of the checkpoint itself.
+    /// Returns the scores of the checkpoint itself.
     ///
     /// # Errors
     /// Fails when a shard cannot be read.
@@ -56,7 +56,7 @@ impl ForgettingTest {
         self.measure(self.pretrained.bert.clone())
     }
 
-    /// Returns the figures of an encoder without autodiff.
+    /// Returns the scores of an encoder (without autodiff) with the checkpoint's heads.
     ///
     /// # Errors
     /// Fails when a shard cannot be read.

@@ -1,10 +1,10 @@
 //! Evaluates a pre-trained model on held-out instances: loss and accuracy of the masked LM and of next-sentence
 //! prediction.
 //!
-//! Ports `metric_fn` of `run_pretraining.py`. Each figure is a sum over all evaluated instances, accumulated in f64 in
-//! their order, and divided once by the number of targets. Unlike the reference, this module evaluates every instance
-//! exactly once. Data without masks, or with documents instead of instances, gets the pairs and masks of epoch 0 under
-//! the data's own seed, which are the same in every run.
+//! Ports `metric_fn` of `run_pretraining.py`. Each score is a sum over all evaluated instances, accumulated
+//! in f64 in their order, and divided once by the number of targets. Unlike the reference, this module
+//! evaluates every instance exactly once. Data without masks, or with documents instead of instances, gets
+//! the pairs and masks of epoch 0 under the data's own seed, which are the same in every run.
 
 pub(crate) mod forgetting;
 pub(crate) mod ngram_baselines;
@@ -37,9 +37,10 @@ pub struct Evaluation {
     pub masked_lm_loss: f64,
     /// Characters of the masked tokens, as [`bert_data::Vocabulary::characters`] counts them.
     pub masked_characters: u64,
-    /// Negative log-likelihood of the masked tokens divided by their characters, in nats. Losses per token cannot be
-    /// compared across vocabularies, because one vocabulary splits the same text into more tokens than another. This
-    /// figure can be compared if the text and the fraction of masked tokens are the same and `[UNK]` is rare.
+    /// Negative log-likelihood of the masked tokens divided by their characters, in nats. Losses per token
+    /// cannot be compared across vocabularies, because one vocabulary splits the same text into more tokens
+    /// than another. This score can be compared if the text and the fraction of masked tokens are the same
+    /// and `[UNK]` is rare.
     #[serde(deserialize_with = "nan_if_null")]
     pub masked_lm_nats_per_character: f64,
     /// Fraction of masked tokens that the model ranks first.
@@ -54,8 +55,8 @@ pub struct Evaluation {
     /// Fraction of instances whose second segment is random (label 1).
     #[serde(deserialize_with = "nan_if_null")]
     pub random_next: f64,
-    /// The evaluations of the parts of a mixture, of which the figures above are the weighted means; empty for one data
-    /// set.
+    /// The evaluations of the parts of a mixture, of which the scores above are the weighted means; empty for
+    /// one data set.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub parts: Vec<PartEvaluation>,
 }
@@ -66,9 +67,9 @@ pub struct Evaluation {
 pub struct PartEvaluation {
     /// Folder of the held-out data.
     pub data: PathBuf,
-    /// Share in the mean.
+    /// Share of the part in the mean.
     pub share: f64,
-    /// The figures.
+    /// The scores.
     #[serde(flatten)]
     pub evaluation: Evaluation,
 }
@@ -78,7 +79,7 @@ pub struct PartEvaluation {
 pub struct EvaluationRecord {
     /// Number of finished steps.
     pub step: u64,
-    /// The figures.
+    /// The scores.
     #[serde(flatten)]
     pub evaluation: Evaluation,
 }
@@ -107,22 +108,22 @@ impl Evaluation {
         })
     }
 
-    /// Returns the figures with NaN for next-sentence prediction, whose figures are meaningless for data without pairs
-    /// and for a model with an untrained next-sentence head.
+    /// Returns the scores with NaN for next-sentence prediction. Its scores are meaningless for data without
+    /// pairs and for a model with an untrained next-sentence head.
     #[must_use]
     pub fn without_next_sentence(self) -> Self {
         let nan = f64::NAN;
         Self { next_sentence_loss: nan, next_sentence_accuracy: nan, random_next: nan, ..self }
     }
 
-    /// Returns whether the figures of next-sentence prediction are meaningful.
+    /// Returns whether the scores of next-sentence prediction are meaningful.
     pub fn has_next_sentence(&self) -> bool {
         self.next_sentence_loss.is_finite()
     }
 }
 
-/// Evaluates `model` (without autodiff) on the first `limit` instances of the loader's folder, or on all of them. Data
-/// made with `--nsp off` has no next-sentence figures.
+/// Evaluates `model` (without autodiff) on the first `limit` instances of the loader's folder, or on all of
+/// them. Data made with `--nsp off` has no next-sentence scores.
 ///
 /// # Errors
 /// Fails when a shard cannot be read.
@@ -250,7 +251,7 @@ impl EvaluationSums {
     /// Number of words, one for each field.
     const WORDS: usize = size_of::<Self>() / size_of::<u64>();
 
-    /// Returns the means. Without targets, the masked-LM figures are NaN.
+    /// Returns the means. Without targets, the masked-LM scores are NaN.
     pub fn mean(self) -> Evaluation {
         let predictions = self.predictions as f64;
         let instances = self.instances as f64;

@@ -1,4 +1,4 @@
-//! The sum of the gradients of several micro-batches.
+//! Sums the gradients of several micro-batches, and divides them among ranks.
 //!
 //! The terms are added in a binary tree whose shape depends only on their number. The sum can be computed from any
 //! division of the terms into runs of consecutive terms.
@@ -98,7 +98,7 @@ pub(crate) struct Node<T> {
 /// The sum of a run of terms, as nodes of the tree over all terms.
 #[derive(Debug)]
 pub(crate) struct TreeSum<T> {
-    /// Nodes in the order of their starts. No two of them are the children of one node.
+    /// Nodes in the order of their starts. No two of them are siblings.
     nodes: Vec<Node<T>>,
 }
 
@@ -109,7 +109,7 @@ impl<T> Default for TreeSum<T> {
 }
 
 impl<T> TreeSum<T> {
-    /// Appends the node after the last one, and adds nodes that are children of one node.
+    /// Appends a node after the last one, and merges siblings into their parent while there are any.
     pub(crate) fn push(&mut self, mut node: Node<T>, mut add: impl FnMut(T, T) -> T) {
         while let Some(left) =
             self.nodes.pop_if(|left| left.level == node.level && left.start.is_multiple_of(2 << left.level))
@@ -142,13 +142,13 @@ pub(crate) fn nodes_of(run: std::ops::Range<u64>) -> Vec<Node<()>> {
 /// The elements of a tensor that a rank owns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Segment {
-    /// Number of the tensor.
+    /// Index of the tensor in the module's order.
     pub(crate) tensor: usize,
     /// The elements of the tensor.
     pub(crate) range: Range<usize>,
 }
 
-/// Pairs segments with their values, which are side by side.
+/// Returns each segment with its values. `values` has the values of all segments, one after another.
 pub(crate) fn with_values<'a>(
     segments: &'a [Segment],
     mut values: &'a [f32],
@@ -158,7 +158,7 @@ pub(crate) fn with_values<'a>(
     })
 }
 
-/// Pairs segments with their values, for writing.
+/// Returns each segment with its mutable values, like [`with_values`].
 pub(crate) fn with_values_mut<'a, 'v>(
     segments: &'a [Segment],
     mut values: &'v mut [f32],

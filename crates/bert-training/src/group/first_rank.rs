@@ -13,9 +13,10 @@ const SIGN_OF_LIFE: Duration = Duration::from_secs(5);
 /// Signal number of the stop that rank 0 requests when another rank is lost.
 const SIGTERM: i32 = 15;
 
-/// The word of a rank while rank 0 works, unless a signal has asked the rank to stop: then it is the signal's number.
+/// The word that a rank sends while rank 0 works. A rank that was asked to stop sends the number of the
+/// signal instead.
 const BUSY: u64 = 0;
-/// The word of rank 0 when it has finished.
+/// The word that rank 0 sends when it has finished.
 const DONE: u64 = u64::MAX;
 
 impl Group {
@@ -69,7 +70,7 @@ impl Group {
         result.map(Some)
     }
 
-    /// Returns the words of all ranks.
+    /// Sends a word to all ranks and returns the words of all ranks.
     ///
     /// # Errors
     /// Fails when a rank of the group is lost.

@@ -40,7 +40,8 @@ pub(crate) use step::{BatchTotals, Requests, digest, visit_parameters};
 
 /// Time between two messages about ranks that have not answered.
 const WAIT_INTERVAL: Duration = Duration::from_secs(60);
-/// Factor of the timeout before the first step has finished, while kernels are compiled and text is counted.
+/// The factor by which the timeout is longer until the first step has finished, while kernels are compiled
+/// and text is counted.
 const START_FACTOR: u32 = 3;
 /// Maximum length of an error message that is sent to other ranks, in words of eight bytes.
 const TEXT_WORDS: usize = 256;
@@ -168,7 +169,7 @@ impl Group {
         self.transport.topology().member(rank)
     }
 
-    /// Returns the micro-batches of a step that this rank computes, of `all`.
+    /// Returns the range of micro-batches that this rank computes, out of the `all` micro-batches of a step.
     pub(crate) fn micro_batches(&self, all: usize) -> std::ops::Range<usize> {
         self.rank() * all / self.ranks()..(self.rank() + 1) * all / self.ranks()
     }

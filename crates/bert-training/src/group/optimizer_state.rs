@@ -96,8 +96,8 @@ fn pack(optimizer: &Optimizer, segments: &[Segment], message: &mut Message) {
     }
 }
 
-/// Calls `each` for every state and every segment of a rank, with the number of the state, the segment, and the values
-/// in the rank's message.
+/// Calls `each` for every state and every segment of a rank, with the index of the state, the segment, and
+/// the values in the rank's message.
 fn unpack(
     optimizer: &Optimizer,
     rank: usize,
@@ -127,7 +127,7 @@ fn join(optimizer: &Optimizer, messages: &[Message]) -> Vec<States> {
             }
         });
     }
-    // A snapshot is written to a file: its tensors stay in main memory.
+    // The states are only written to a file, so their tensors stay in main memory.
     let tensor = |values| float_vector(values, &Device::flex());
     values.into_iter().map(|states| states.map(|states| states.into_iter().map(tensor).collect())).collect()
 }

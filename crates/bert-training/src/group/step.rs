@@ -22,10 +22,10 @@ use crate::optimizer::StepGradients;
 /// Number of steps between two comparisons of the weights.
 const DIGEST_INTERVAL: u64 = 100;
 
-/// Numbers that describe a batch.
+/// The totals of a batch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct BatchTotals {
-    /// Masked-LM targets.
+    /// Number of masked-LM targets.
     pub(crate) targets: usize,
     /// Number of tokens of the longest sequence.
     pub(crate) longest: usize,
@@ -129,7 +129,7 @@ impl Group {
 /// Number of elements that one task adds.
 const TASK: usize = 1 << 16;
 
-/// A sum of micro-batches of the elements that this rank owns.
+/// The gradients of the elements that this rank owns, summed over some micro-batches.
 struct Part<'a> {
     /// One bit for each parameter: whether it has a gradient.
     has_gradient: Vec<bool>,
@@ -182,7 +182,7 @@ impl Group {
     }
 }
 
-/// Adds the parts of all ranks, in their order, in the tree of all micro-batches.
+/// Adds the parts of all ranks, in the order of the ranks, in the tree of all micro-batches.
 fn added<'a>(parts: impl Iterator<Item = (Node<()>, Part<'a>)>, layout: &Layout, rank: usize) -> Part<'a> {
     let add = |left: Part<'a>, right: Part<'a>| add(left, right, layout, rank);
     let mut tree = TreeSum::default();
@@ -214,7 +214,7 @@ fn add<'a>(mut left: Part<'a>, right: Part<'a>, layout: &Layout, rank: usize) ->
 /// The format of the messages: for each node, one bit per parameter and the values of the receiver's elements.
 struct Format<'a> {
     layout: &'a Layout,
-    /// Words of the bits.
+    /// Number of words that hold the bits.
     bits: usize,
 }
 
@@ -223,7 +223,7 @@ impl<'a> Format<'a> {
         Self { layout, bits: layout.lengths().len().div_ceil(64) }
     }
 
-    /// Returns the words of one node for a receiver.
+    /// Returns the number of words of one node for a receiver.
     fn words(&self, receiver: usize) -> usize {
         self.bits + words_of_floats(self.layout.elements(receiver))
     }
@@ -263,7 +263,7 @@ impl<'a> Format<'a> {
         })
     }
 
-    /// Returns the elements of a rank as tensors.
+    /// Returns the gradients of the elements of a rank as tensors.
     fn gradients(&self, rank: usize, part: Part<'_>, device: &Device) -> StepGradients {
         let mut tensors: Tensors = vec![None; self.layout.lengths().len()];
         for (segment, values) in with_values(self.layout.segments(rank), part.values) {
@@ -360,12 +360,13 @@ fn write_segments<'a, M: Module>(model: M, segments: impl Iterator<Item = (&'a S
     model.map(&mut Write { by_tensor, tensor: 0 })
 }
 
-/// Calls a function with the number and the flat values of each parameter.
+/// Calls a function with the index and the flat values of each parameter.
 pub(crate) fn visit_parameters<M: Module>(model: &M, mut visit: impl FnMut(usize, Tensor<1>)) {
     model.visit(&mut Visit { visit: &mut visit, tensor: 0 });
 }
 
-/// See [`visit_parameters`]. One type for all functions: burn compiles the traversal of each module again for each type.
+/// A visitor for [`visit_parameters`]. It is not generic over the function, because then burn would compile
+/// the traversal of each module once for each closure.
 struct Visit<'a> {
     visit: &'a mut dyn FnMut(usize, Tensor<1>),
     tensor: usize,
@@ -378,7 +379,7 @@ impl ModuleVisitor for Visit<'_> {
     }
 }
 
-/// Overwrites parts of parameters.
+/// A mapper that overwrites parts of parameters.
 struct Write<'a> {
     by_tensor: Vec<Vec<(usize, &'a [f32])>>,
     tensor: usize,

@@ -14,7 +14,8 @@ use serde_json::json;
 
 use crate::error::Error;
 
-/// The version of the fit. Increase it when a change of the fit gives different bits, or the file changes.
+/// The version of the fit. Increase it when a change of the fit gives different bits, or when the file format
+/// changes.
 const FIT_VERSION: u32 = 2;
 /// Maximum size of the cache.
 const MAX_BYTES: u64 = 2 << 30;
@@ -30,7 +31,7 @@ pub(super) struct CachedFit {
 }
 
 impl CachedFit {
-    /// Returns the entry of a fit to data sets with weights.
+    /// Returns the cache entry for a fit to weighted data sets.
     pub(super) fn new(sets: &[(DataSet, f64)], shape: &LogBilinearShape, seed: u64) -> Self {
         let manifest = sets[0].0.manifest();
         let mut inputs = json!({

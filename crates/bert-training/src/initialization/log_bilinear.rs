@@ -59,7 +59,7 @@ pub enum CountingEvent {
     Warning(String),
 }
 
-/// Typical share of the counting in the whole time.
+/// Typical share of the total time that counting takes.
 const COUNTING_SHARE: f64 = 0.4;
 
 /// Counts the text of weighted data sets, and fits a model to it that can initialize a BERT of this shape. Saves the

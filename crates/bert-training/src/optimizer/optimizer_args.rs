@@ -160,7 +160,7 @@ impl Default for OptimizerConfig {
 }
 
 impl OptimizerConfig {
-    /// Returns the rule of the update with its hyper-parameters. Another optimizer is registered here.
+    /// Returns the rule of the update with its hyper-parameters. A new optimizer must be added here.
     pub fn update_rule(&self) -> Arc<dyn UpdateRule> {
         let Self { beta1, beta2, epsilon, weight_decay, bias_correction, .. } = *self;
         let adamw = AdamW { beta1, beta2, epsilon, weight_decay, bias_correction };

@@ -23,7 +23,7 @@ use crate::optimizer::update_rule::{Change, NormSquares, Parameter, UpdateNumber
 /// gradient.
 pub(crate) type States = Option<Vec<Tensor<1>>>;
 
-/// The numbers of one update.
+/// The gradient norm and the learning rate of one update.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Update {
     /// Global norm of the gradients.
@@ -68,10 +68,10 @@ pub struct Optimizer {
     throttle: Option<Arc<SnapshotThrottle>>,
 }
 
-/// The numbers of updates, equal on all ranks.
+/// Counts of updates, which are equal on all ranks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct UpdateCounts {
-    /// Number of all updates.
+    /// Number of updates of the optimizer.
     pub(crate) updates: u64,
     /// Number of updates of each parameter, in the module's order.
     pub(crate) counts: Vec<u64>,
@@ -156,7 +156,7 @@ impl Optimizer {
         self.updated.updates
     }
 
-    /// Returns the numbers of updates.
+    /// Returns the counts of updates.
     pub(crate) fn update_counts(&self) -> &UpdateCounts {
         &self.updated
     }
@@ -233,7 +233,7 @@ impl Optimizer {
         self.rule.by_norms()?.squares(self.compute, parameter, self.numbers(index, 1.0))
     }
 
-    /// Returns the numbers of the next update of parameter number `index`, without clipping.
+    /// Returns the settings of the next update of parameter number `index`, without clipping.
     fn numbers(&self, index: usize, learning_rate: f64) -> UpdateNumbers {
         UpdateNumbers {
             count: self.updated.counts[index],

@@ -15,16 +15,16 @@ use serde::{Deserialize, Serialize};
 /// A hyper-parameter that the program chose because no option gave it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChosenDefault {
-    /// Name of the option in the configuration, as `learning_rate`.
+    /// Name of the option in the configuration, such as `learning_rate`.
     pub option: String,
     /// The value, as on the command line.
     pub value: String,
-    /// The reason in words, as `tiny, bigram initialization`.
+    /// The reason in words, such as `tiny, bigram initialization`.
     pub reason: String,
 }
 
 impl ChosenDefault {
-    /// Returns a choice.
+    /// Creates a choice.
     pub fn new(option: &str, value: impl fmt::Display, reason: impl Into<String>) -> Self {
         Self { option: option.to_owned(), value: value.to_string(), reason: reason.into() }
     }
@@ -61,8 +61,8 @@ impl ModelSize {
         Self { encoder_parameters: encoder_parameters(config), hidden_size: hidden, name }
     }
 
-    /// Returns the value of this size, interpolated between the given sizes, which are in ascending order. Interpolated
-    /// values have two digits.
+    /// Returns the value for this size, interpolated between the values of the given sizes, which are in
+    /// ascending order. Interpolated values have two digits.
     pub fn interpolate(&self, points: &[(Preset, f64)]) -> f64 {
         let at = |preset: Preset| encoder_parameters(&BertConfig::preset(preset, 1)).ln();
         let here = self.encoder_parameters.ln();

@@ -19,14 +19,14 @@ pub struct Parameter {
     pub states: Vec<Tensor<1>>,
 }
 
-/// Numbers of an update of one parameter.
+/// The settings of an update of one parameter.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct UpdateNumbers {
     /// Number of updates of this parameter, this one included.
     pub count: u64,
-    /// Factor for the gradient that clips the global norm.
+    /// The factor by which the gradient is multiplied to clip the global norm.
     pub gradient_scale: f64,
-    /// The learning rate, times the parameter's own factor.
+    /// The learning rate, multiplied by the parameter's own multiplier.
     pub learning_rate: f64,
     /// Whether weight decay applies to the parameter: not to LayerNorm and biases.
     pub decays: bool,
@@ -39,7 +39,7 @@ pub struct Change {
     pub parameter: Parameter,
     /// The gradient of the owned elements, `[owned]`.
     pub gradient: Tensor<1>,
-    /// The numbers of the update.
+    /// The settings of the update.
     pub numbers: UpdateNumbers,
 }
 
@@ -66,9 +66,9 @@ pub trait UpdateRule: fmt::Debug + Send + Sync {
 /// Sums of squares of the chunks of a parameter that a rank owns.
 #[derive(Clone, Debug, Default)]
 pub struct NormSquares {
-    /// Sums for the parameter.
+    /// Sums of squares of the parameter.
     pub parameter_squares: Vec<f64>,
-    /// Sums for its update at learning rate 1.
+    /// Sums of squares of its update at learning rate 1.
     pub update_squares: Vec<f64>,
 }
 
@@ -78,8 +78,8 @@ pub trait UpdateByNorms {
     /// of this parameter does not depend on norms.
     fn squares(&self, compute: Compute, parameter: Parameter, numbers: UpdateNumbers) -> Option<NormSquares>;
 
-    /// Returns the factor for the learning rate, from the norms of a whole parameter and of its update. Both are 0
-    /// where [`UpdateByNorms::squares`] returns `None`.
+    /// Returns the factor by which the learning rate is multiplied, from the norms of a whole parameter and
+    /// of its update. Both norms are 0 if [`UpdateByNorms::squares`] returned `None`.
     fn ratio(&self, parameter_norm: f64, update_norm: f64) -> f64;
 
     /// Updates the value of a parameter whose states are already updated with this gradient. The learning rate includes

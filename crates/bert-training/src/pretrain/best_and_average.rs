@@ -1,8 +1,8 @@
 //! Saves the best model, and the average of the last checkpoints, next to a run's checkpoints.
 //!
-//! Each is a folder that `transformers` loads, with `evaluation.json` for its figures on held-out data. Weights are
-//! written before their figures, each file atomically. If the process is killed between the two, the resumed run
-//! repeats the same evaluation.
+//! Each is a folder that `transformers` loads, with `evaluation.json` for its scores on held-out data. The
+//! weights are written before their scores, each file atomically. If the process is killed between the two,
+//! the resumed run repeats the same evaluation.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -33,7 +33,7 @@ impl<'a> SavedModel<'a> {
         self.0.path()
     }
 
-    /// Returns the figures of the model, if they exist.
+    /// Returns the scores of the model, if they exist.
     pub(crate) fn evaluation(&self) -> Result<Option<EvaluationRecord>, Error> {
         let path = self.0.path_of(EVALUATION);
         if !exists(&path)? {
@@ -42,7 +42,7 @@ impl<'a> SavedModel<'a> {
         Ok(Some(read_record(&path)?))
     }
 
-    /// Returns whether a model with these figures should replace the saved model.
+    /// Returns whether a model with these scores should replace the saved model.
     pub(crate) fn is_worse_than(&self, record: &EvaluationRecord) -> Result<bool, Error> {
         let loss = |record: &EvaluationRecord| record.evaluation.masked_lm_loss;
         Ok(loss(record).is_finite() && self.evaluation()?.is_none_or(|best| loss(record) < loss(&best)))
@@ -63,7 +63,7 @@ impl<'a> SavedModel<'a> {
         Ok(())
     }
 
-    /// Writes the figures of the weights.
+    /// Writes the scores of the weights.
     pub(super) fn write_evaluation(&self, record: &EvaluationRecord) -> Result<(), Error> {
         self.0.write_json(EVALUATION, record)?;
         Ok(())
@@ -73,9 +73,9 @@ impl<'a> SavedModel<'a> {
 /// Returns the average of the last checkpoints at multiples of `every` and at `end`, with their steps. Checkpoints
 /// requested by a signal are not included, so an interrupted run has the same average as an uninterrupted one.
 ///
-/// The average of weights from the end of a schedule is in a flatter region of the loss than the last weights:
-/// stochastic weight averaging (Izmailov et al., 2018, arXiv 1803.05407), over checkpoints as in LAWA (Kaddour, 2022,
-/// arXiv 2209.14981).
+/// The average of the weights at the end of a schedule is in a flatter region of the loss than the last
+/// weights: stochastic weight averaging (Izmailov et al., 2018, arXiv 1803.05407), over checkpoints as in
+/// LAWA (Kaddour, 2022, arXiv 2209.14981).
 pub(super) fn average_last(
     checkpoints: &CheckpointFolder<'_>,
     last: usize,

@@ -32,7 +32,7 @@ pub struct StepMetrics {
     /// Global gradient norm before clipping.
     #[serde(deserialize_with = "nan_if_null")]
     pub gradient_norm: f64,
-    /// Real masked-LM targets in the global batch.
+    /// Number of real masked-LM targets in the global batch.
     pub predictions: u64,
     /// Precision of matrix products.
     pub precision: PrecisionChoice,
@@ -79,7 +79,7 @@ pub enum PretrainEvent {
         steps: u64,
         /// Number of parameters of the model with both heads.
         parameters: usize,
-        /// Sequences in a global batch.
+        /// Number of sequences in a global batch.
         batch_size: usize,
         /// Estimated memory of a step in bytes.
         memory: u64,
@@ -97,7 +97,7 @@ pub enum PretrainEvent {
     Evaluated {
         /// Number of finished steps.
         step: u64,
-        /// The figures.
+        /// The scores.
         evaluation: Evaluation,
     },
     /// A checkpoint is committed.
@@ -113,7 +113,7 @@ pub enum PretrainEvent {
         steps: Vec<u64>,
         /// The folder of the average.
         path: PathBuf,
-        /// The figures on held-out data, if any.
+        /// The scores on held-out data, if any.
         evaluation: Option<Evaluation>,
     },
     /// A warning for the user, in words.

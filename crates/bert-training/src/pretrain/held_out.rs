@@ -79,7 +79,7 @@ impl PretrainConfig {
         if is_given || !is_same {
             return Ok(None);
         }
-        // No run of a chain has the seed of an earlier one.
+        // In a chain of runs, no run then has the seed of an earlier one.
         self.seed = seed.wrapping_add(steps.max(1));
         let reason = "new samples: the checkpoint is of a run on the same data";
         Ok(Some(ChosenDefault::new("seed", self.seed, reason)))
@@ -95,7 +95,7 @@ impl PretrainConfig {
         for (at, data) in training.iter().enumerate() {
             shared.extend(training[..at].iter().filter_map(|other| SharedText::new(data, other, false)));
         }
-        // The evaluation reports data that cannot be opened.
+        // Data that cannot be opened is skipped here, because the evaluation reports it.
         let parts = self.eval_parts.iter().map(|part| part.folder.as_path());
         let evaluated: Vec<&Path> = if self.eval_parts.is_empty() {
             self.eval_data.as_deref().into_iter().collect()

@@ -52,7 +52,7 @@ pub struct RunPaths {
 pub struct RunIdentity {
     /// Number of steps.
     pub steps: u64,
-    /// Sequences in a step.
+    /// Number of sequences in a step.
     pub batch_size: u64,
     /// Maximum learning rate.
     pub learning_rate: f64,

@@ -1,11 +1,11 @@
 //! Opens the folder of a pre-training run: its lock, its configuration and its checkpoints.
 //!
-//! `run.json` records what the run computes (`identity`): every setting that determines the results, digests of the
-//! data, and the options by which the loader generates instances. A run continues only with an equal identity; the
-//! intervals of saving and evaluation and the locations of its folders may change. The file also records the
-//! environment of the first step (`environment`, see [`bert_inference::environment`]): a run may continue on another
-//! computer and prints a warning. `held_out.json` describes the held-out data, because figures on different data cannot
-//! be compared.
+//! `run.json` records what the run computes (`identity`): every setting that determines the results, digests
+//! of the data, and the options by which the loader generates instances. A run continues only with an equal
+//! identity; the intervals of saving and evaluation and the locations of its folders may change. The file
+//! also records the environment of the first step (`environment`, see [`bert_inference::environment`]): a run
+//! may continue on another computer and prints a warning. `held_out.json` describes the held-out data,
+//! because scores on different data cannot be compared.
 
 use std::path::Path;
 
@@ -181,8 +181,8 @@ pub(crate) fn held_out_sets(sets: &[EvaluatedSet], limit: Option<u64>) -> Option
     Some(described)
 }
 
-/// Describes held-out data by everything that affects its figures: its shards, the options for making instances from
-/// them, and the number of instances to evaluate.
+/// Describes held-out data by everything that affects the scores on it: its shards, the options for making
+/// instances from them, and the number of instances to evaluate.
 fn held_out(data: &Manifest, limit: Option<u64>) -> Value {
     json!({
         "data": data.shards_digest(),

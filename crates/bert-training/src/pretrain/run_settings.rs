@@ -20,18 +20,18 @@ use crate::pretrain::shared_text::SharedText;
 use crate::run_dir::training_run::check_free;
 use crate::step::device_selection::{SelectedDevice, select_device};
 
-/// Peak learning rates of a fresh model.
+/// Peak learning rate of a fresh model, by size.
 const LEARNING_RATES: [(Preset, f64); 3] =
     [(Preset::Tiny, 1.5e-3), (Preset::Mini, 1e-3), (Preset::Base, PUBLISHED_LEARNING_RATE)];
-/// 1 - beta2 of a fresh model.
+/// `1 - beta2` of a fresh model, by size.
 const SECOND_MOMENTS: [(Preset, f64); 3] =
     [(Preset::Tiny, 0.02), (Preset::Mini, 0.02), (Preset::Base, 1.0 - PUBLISHED_BETA2)];
-/// Maximum number of warm-up steps.
+/// Maximum number of warm-up steps, by size.
 const WARMUP_STEPS: [(Preset, f64); 3] =
     [(Preset::Tiny, 1000.0), (Preset::Mini, 1000.0), (Preset::Base, 10_000.0)];
-/// The rate of the paper (A.2).
+/// The learning rate of the paper (appendix A.2).
 const PUBLISHED_LEARNING_RATE: f64 = 1e-4;
-/// The decay rate of the paper (A.2).
+/// The decay rate of the second moment in the paper (appendix A.2).
 const PUBLISHED_BETA2: f64 = 0.999;
 
 /// The settings of a run: its configuration with all defaults by size filled in.
@@ -46,7 +46,8 @@ pub(crate) struct RunSettings {
     size: ModelSize,
 }
 
-/// The values that rank 0 has filled in, as bits, because decimal digits may change the last bit.
+/// The values that rank 0 has filled in. Floats are sent as bits, because decimal digits may change the last
+/// bit.
 #[derive(Clone, Copy, Serialize, Deserialize)]
 struct FilledValues {
     learning_rate: u64,
@@ -141,7 +142,7 @@ impl RunSettings {
 
     fn fill_optimizer(&mut self) {
         let Self { config, defaults, size, .. } = self;
-        // No rate of LAMB was measured for small batches.
+        // With LAMB, the published rate is used, because no rate was measured for small batches.
         let published = config.init_checkpoint.is_some() || config.optimizer.optimizer == OptimizerName::Lamb;
         let kept =
             config.init_checkpoint.as_deref().filter(|_| config.keep_moments).and_then(run_of_checkpoint);
@@ -165,7 +166,7 @@ impl RunSettings {
             let beta2 = if published {
                 PUBLISHED_BETA2
             } else {
-                // Removes the rounding error of the subtraction.
+                // Rounding removes the error of the subtraction.
                 ((1.0 - size.interpolate(&SECOND_MOMENTS)) * 1e6).round() / 1e6
             };
             defaults.push(ChosenDefault::new("adam_beta2", beta2, reason));

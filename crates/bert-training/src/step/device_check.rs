@@ -1,9 +1,10 @@
 //! Checks a device before the first step: computes a micro-batch of the run's own shape on the device and on the CPU,
 //! and compares the loss, the gradient of each parameter, and an update of each parameter.
 //!
-//! Drivers and kernel compilers have silently computed wrong numbers, depending on shape, driver and GPU. Examples are
-//! products near zero from 500 rows on (burn#4966), reads past the end of a factor (burn#5626), gradients of 1e14 and
-//! more (burn#5351), and a product miscompiled by Apple's compiler (cubek#645). The loss of such a run may even fall.
+//! Drivers and kernel compilers have silently computed wrong numbers, depending on shape, driver and GPU.
+//! Examples are products near zero from 500 rows on (burn#4966), reads past the end of an operand
+//! (burn#5626), gradients of 1e14 and more (burn#5351), and a product miscompiled by Apple's compiler
+//! (cubek#645). The loss of such a run may even fall.
 //!
 //! The model of the check has the run's sizes, at most two layers, and weights drawn from a wider distribution than
 //! the weights of a fresh model, so that GELU and softmax are not nearly linear. Every other row has padding.
@@ -67,7 +68,7 @@ impl fmt::Display for DeviceCheck {
     }
 }
 
-/// Runs [`check_device`] before a training on a GPU; the CPU needs no check.
+/// Runs [`check_device`] before the first step on a GPU; returns `None` for the CPU, which needs no check.
 ///
 /// # Errors
 /// Fails as [`check_device`] does.
@@ -94,7 +95,8 @@ const SEED: u64 = 1;
 const SMALLEST_NORM: f64 = 1e-3;
 /// Maximum relative difference of a tensor in f32.
 const F32_BOUND: f64 = 1e-4;
-/// Maximum relative difference of a tensor in f32 on CUDA, where burn rounds the factors of products to TF32.
+/// Maximum relative difference of a tensor in f32 on CUDA, where burn rounds the operands of products to
+/// TF32.
 const TF32_BOUND: f64 = 3e-2;
 /// Maximum relative difference of a tensor in bf16.
 const BF16_BOUND: f64 = 0.2;
@@ -274,7 +276,7 @@ fn update(compute: Compute, gradient: &[f32], device: &Device) -> Vec<f32> {
     values(adamw::update(compute, state, gradient, step).parameter)
 }
 
-/// Returns the Euclidean norm.
+/// Returns the Euclidean norm of the values.
 fn norm(values: impl Iterator<Item = f32>) -> f64 {
     values.map(|x| f64::from(x) * f64::from(x)).sum::<f64>().sqrt()
 }

@@ -180,7 +180,7 @@ impl Group {
     }
 }
 
-/// Numbers of all micro-batches and of all chunks of the gradient.
+/// The losses of all micro-batches and the sums of squares of all chunks of the gradient.
 struct Figures {
     /// The loss and its parts, for each micro-batch of the step.
     losses: Vec<Vec<f32>>,
@@ -189,7 +189,7 @@ struct Figures {
 }
 
 impl Figures {
-    /// Collects the figures of all ranks.
+    /// Gathers the losses and the sums of squares of all ranks.
     fn gather(
         group: &mut Group,
         optimizer: &Optimizer,

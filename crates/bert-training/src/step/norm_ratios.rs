@@ -32,7 +32,7 @@ pub(crate) fn update<M: Module>(
     Ok(optimizer.apply(module, tensors, &ratios, update.learning_rate))
 }
 
-/// Returns the factor for the learning rate of each parameter.
+/// Returns, for each parameter, the factor by which its learning rate is multiplied.
 fn ratios<M: Module>(
     group: &mut Group,
     optimizer: &Optimizer,

@@ -24,25 +24,25 @@ use crate::pretrain::setup::inputs::RunInputs;
 
 /// Duration of the measurement of a step.
 const MEASURED: Duration = Duration::from_secs(3);
-/// Sequences of the first measured evaluation.
+/// Number of sequences in the first measured evaluation.
 const FIRST_EVALUATED: u64 = 4;
 /// Maximum number of batches of the second measured evaluation, and its approximate duration in seconds.
 const EVALUATED_BATCHES: u64 = 8;
 const EVALUATION_SECONDS: f64 = 1.0;
-/// Bytes of a parameter in a weights file.
+/// Number of bytes per parameter in a weights file.
 const BYTES_PER_PARAMETER: u64 = 4;
-/// Bytes of the records of a step in metrics.jsonl and timing.jsonl.
+/// Number of bytes per step in metrics.jsonl and timing.jsonl.
 const BYTES_PER_STEP: u64 = 320;
 
 /// The estimated cost of a pre-training run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct PretrainEstimate {
-    /// Parameters of the model with both heads; the tied table counts once.
+    /// Number of parameters of the model with both heads; the tied table counts once.
     pub parameters: usize,
-    /// Optimizer steps.
+    /// Number of optimizer steps.
     pub steps: u64,
-    /// Sequences in a step.
+    /// Number of sequences in a step.
     pub batch_size: usize,
     /// Floating-point operations of the matrix products of a step, if every sequence has the maximum length.
     pub flops_per_step: f64,

@@ -21,7 +21,7 @@ use crate::pretrain::step_runner::StepRunner;
 const WARMUP_STEPS: u64 = 2;
 /// Minimum number of whole steps that are measured.
 const MIN_STEPS: u64 = 3;
-/// Sequences of the first micro-batch.
+/// Number of sequences in the first micro-batch.
 const FIRST_ROWS: usize = 2;
 /// Number of steps of one and of two micro-batches: one to warm up, then two.
 const PART_STEPS: u64 = 3;
@@ -29,9 +29,9 @@ const PART_STEPS: u64 = 3;
 /// The measured part of a step.
 #[derive(Clone, Copy, Serialize, Deserialize)]
 struct Part {
-    /// Micro-batches of each rank.
+    /// Number of micro-batches of each rank.
     micro_batches: usize,
-    /// Sequences of a micro-batch.
+    /// Number of sequences in a micro-batch.
     rows: usize,
 }
 
@@ -90,7 +90,7 @@ pub(super) fn seconds_per_step(
 
 /// Returns the duration of a step, given the durations of one and two micro-batches of `rows` sequences.
 fn whole_step(one: f64, two: f64, rows: usize, whole: Part) -> f64 {
-    // The difference is positive even if another program ran during the first measurement.
+    // The bounds keep the difference positive even if another program ran during the first measurement.
     let part = (two - one).clamp(0.1 * one, one);
     part * (whole.rows * whole.micro_batches) as f64 / rows as f64 + (one - part)
 }

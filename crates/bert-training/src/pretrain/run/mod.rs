@@ -339,7 +339,7 @@ impl<'a> Run<'a> {
         })
     }
 
-    /// Returns the last checkpoint and the figures of the best one, which only rank 0 reads.
+    /// Returns the last checkpoint and the scores of the best one, which only rank 0 reads.
     fn final_figures(&self) -> Result<(PathBuf, Option<EvaluationRecord>), Error> {
         let Some(files) = &self.files else {
             return Ok((CheckpointFolder::in_run(&self.config().output).path(self.step), None));
@@ -384,7 +384,8 @@ impl<'scope, 'env> CheckpointWriter<'scope, 'env> {
         self.writing = Some((step, self.scope.spawn(write)));
     }
 
-    /// Returns the checkpoint after it is written, one time only. With `wait`, blocks until then.
+    /// Returns the checkpoint once, when it has been written; `None` before and after. With `wait`, blocks
+    /// until it has been written.
     pub(crate) fn finished(&mut self, wait: bool) -> Result<Option<SavedCheckpoint>, Error> {
         let Some((step, thread)) = self.writing.take_if(|(_, thread)| wait || thread.is_finished()) else {
             return Ok(None);

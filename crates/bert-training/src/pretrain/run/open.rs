@@ -195,7 +195,7 @@ impl<'a> FirstRank<'a> {
         let state = found.as_ref().map(|found| &found.state);
         let files = RunFiles::open(folder, inputs, state.map(|state| state.step), found.as_ref())?;
         if inputs.config.keep_best {
-            // Reject damaged figures before the first step, not at the first evaluation.
+            // Reject damaged scores before the first step, not at the first evaluation.
             files.best().evaluation()?;
         }
         let mut point = ResumePoint {

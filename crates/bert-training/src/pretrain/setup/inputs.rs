@@ -186,7 +186,7 @@ impl<'a> RunInputs<'a> {
         stop: &StopFlag,
     ) -> Result<Option<Evaluation>, Error> {
         let has_next_sentence = self.has_next_sentence();
-        // A batch size that fits into the memory of a training step.
+        // This batch size fits into the memory of a training step.
         let batches =
             EvaluationBatches { size: self.config.largest_micro_batch(), limit: self.config.eval_instances };
         let mut parts = Vec::new();

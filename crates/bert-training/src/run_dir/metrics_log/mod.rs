@@ -82,7 +82,8 @@ pub fn records<T: DeserializeOwned>(path: &Path) -> Result<Vec<(T, Vec<u8>)>, Er
 const WINDOW: usize = 20;
 /// A rise in nats that is large for any batch size.
 const RISE: f64 = 1.0;
-/// Five standard deviations of the loss of one target, in nats. The standard deviation for a masked token is about 2.5.
+/// Five standard deviations of the loss of a single target, in nats. The standard deviation for a masked
+/// token is about 2.5.
 const NOISE_OF_TARGET: f64 = 5.0 * 2.5;
 
 /// A rise of the training loss.
@@ -130,7 +131,7 @@ impl Divergence {
         }
         let above = now.mean - lowest.mean - now.noise - lowest.noise;
         if self.rise.is_some() {
-            // The loss has fallen again, at least half of the way.
+            // The run has recovered if the loss has fallen by at least half of the rise.
             self.rise = self.rise.filter(|rise| now.mean > (rise.lowest + rise.now) / 2.0);
             return None;
         }
@@ -165,7 +166,7 @@ impl Rise {
 pub struct LogTail {
     path: PathBuf,
     read: u64,
-    /// Number of the file, which changes when a resumed run replaces the log.
+    /// Inode number of the file, which changes when a resumed run replaces the log.
     number: u64,
 }
 
@@ -175,8 +176,9 @@ impl LogTail {
         Self { path: path.to_path_buf(), read: 0, number: 0 }
     }
 
-    /// Appends the records since the last call, and returns whether there are any. If the log was replaced or has
-    /// become shorter, `records` is cleared and read again. Invalid lines are skipped, as they are by `records`.
+    /// Appends the records since the last call, and returns whether `records` may have changed. If the log
+    /// was replaced or has become shorter, `records` is cleared and read again. Invalid lines are skipped, as
+    /// they are by `records`.
     ///
     /// # Errors
     /// Fails when the log exists but cannot be read.
