@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use crate::error::Error;
 
-/// Variable that `bert launch` sets and that users may set, like the three after it.
+/// Name of a variable that `bert launch` sets and that users may set, like the next three.
 const RANK: &str = "BERT_RANK";
 const WORLD_SIZE: &str = "BERT_WORLD_SIZE";
 const MASTER_ADDR: &str = "BERT_MASTER_ADDR";

@@ -33,11 +33,11 @@ impl fmt::Display for Operation {
 /// Numbers of bytes and operations since the start, without headers and without the part that a rank sends to itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
-    /// Bytes sent to other ranks.
+    /// Number of bytes sent to other ranks.
     pub sent: u64,
-    /// Bytes received from other ranks.
+    /// Number of bytes received from other ranks.
     pub received: u64,
-    /// Finished operations.
+    /// Number of finished operations.
     pub operations: u64,
 }
 

@@ -1,4 +1,4 @@
-//! Matrix products in f32 and in bf16, in the shapes of BERT's dense layers, forward and backward.
+//! Times matrix products in f32 and in bf16 in the shapes of BERT's dense layers, forward and backward.
 //!
 //! `cargo bench -p bert-kernels --bench products --profile dev [-- tokens..]` (default: 4096 and 1024). The
 //! two precisions alternate in one process. Prints the minimum times and their ratio.
@@ -89,7 +89,8 @@ fn attention(batch: usize, hidden: usize, heads: usize) {
 
 fn masked_lm(n: usize, hidden: usize) {
     let vocab = 30_522;
-    // Logits with the spread of training: with a larger spread, exponentials would be subnormal numbers.
+    // The scale of x gives the logits the spread that they have in training. With a larger spread,
+    // exponentials would be subnormal numbers.
     let x = random([n, hidden]).div_scalar((hidden as f64).sqrt()).detach().require_grad();
     let table = random([vocab, hidden]);
     let bias = random([vocab]);

@@ -66,9 +66,9 @@ impl FrameHeader {
 /// Bytes moved by [`Connection::advance`].
 #[derive(Default)]
 pub(super) struct Moved {
-    /// Bytes of the caller that were sent.
+    /// Number of the caller's bytes that were sent.
     pub(super) sent: u64,
-    /// Bytes of the caller that were received.
+    /// Number of the caller's bytes that were received.
     pub(super) received: u64,
     /// Whether any byte has moved, headers included.
     pub(super) any: bool,

@@ -31,9 +31,9 @@ const SLACK: usize = 1 << 24;
 struct Pool {
     /// Buffers by capacity, in elements.
     sizes: BTreeMap<usize, Buffers>,
-    /// Elements in free buffers.
+    /// Number of elements in free buffers.
     free: usize,
-    /// Elements in buffers that tensors use.
+    /// Number of elements in buffers that tensors use.
     live: usize,
     /// Maximum of `live` so far.
     peak: usize,

@@ -1,4 +1,4 @@
-//! Kernels for GPUs, written in CubeCL, for some of the operations.
+//! GPU kernels for some of the operations, written in CubeCL.
 //!
 //! The kernels take f32 tensors of burn's CubeCL backend, and bf16 tensors between the products of a block.
 //! They run on the runtime of the tensors' device (CUDA, Vulkan, ..). In CubeCL's terms, a cube is a thread
@@ -74,7 +74,7 @@ use cubecl::prelude::*;
 use crate::arguments::Kernels;
 use crate::fused_op::{self, Fused, record};
 
-/// Units of a cube; a power of two that every runtime supports.
+/// Number of units of a cube; a power of two that every runtime supports.
 const UNITS: u32 = 128;
 
 /// An input of a kernel.

@@ -57,8 +57,8 @@ impl<'a> From<&'a Packed> for Operand<'a> {
     }
 }
 
-/// A matrix that is an operand of several products. It is on the same side in each of them and is used along all of k. In
-/// bf16, it is packed once.
+/// A matrix that is an operand of several products. It is on the same side in each of them, and each product
+/// sums over all of k. In bf16, it is packed once.
 pub(crate) struct SharedOperand<'a> {
     matrix: Matrix<'a>,
     packed: Option<Arc<[Packed]>>,

@@ -257,9 +257,9 @@ vectorized! {
 /// The order in which the sums of chunks are added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NormOrder {
-    /// First the chunks of each tensor, then the tensors; the order of the fused kernels.
+    /// Adds the chunks of each tensor first, then the tensors. The fused kernels use this order.
     ByTensor,
-    /// All chunks of all tensors, one after the other; the order of burn's own operations.
+    /// Adds all chunks of all tensors one after the other. burn's own operations use this order.
     Flat,
 }
 

@@ -157,7 +157,7 @@ impl Attention {
         vec![SoftmaxStatistics::default(); batch * self.heads * seq]
     }
 
-    /// Returns the biases of a row's keys.
+    /// Returns the biases of the keys in a row of the batch.
     fn bias(&self, row: BatchRow) -> &[f32] {
         let seq = row.sizes.seq;
         &slice(&self.bias)[row.batch * seq..(row.batch + 1) * seq]

@@ -14,7 +14,7 @@ use crate::matmul::packed_weights::{KernelContext, PackedWeights};
 use crate::matmul::{MatmulContext, SharedOperand, multiply, run_both};
 use crate::ops::plain::linear;
 
-/// Returns `x W`, in the type of x.
+/// Returns `x W`, in the dtype of x.
 ///
 /// # Shapes
 /// - x: `[.., d_input]`

@@ -77,7 +77,8 @@ pub(crate) struct HostDropout {
 }
 
 impl HostDropout {
-    /// Multiplies rows of this width by their masks; `first` is the number of the first one. `words` is scratch memory.
+    /// Multiplies rows of this width by their masks; `first` is the index of the first row. `words` is
+    /// scratch memory.
     pub(crate) fn apply(&self, elements: &mut [f32], first: usize, width: usize, words: &mut Vec<u64>) {
         let Some(rows) = &self.rows else { return self.dropout.apply(elements, first * width, words) };
         for (row, index) in elements.chunks_exact_mut(width).zip(&rows[first..]) {

@@ -1,5 +1,6 @@
 //! The masked-LM scores of an evaluation: `nll_i = log(sum_v exp(z_iv)) - z_i,label_i` and
-//! `correct_i = [argmax_v z_iv = label_i]`, `z = h E' + b`; ties go to the first.
+//! `correct_i = [argmax_v z_iv = label_i]`, `z = h E' + b`; among equal logits, the first counts as the
+//! maximum.
 //!
 //! The inputs and the blocks of vocabulary columns are the same as in [`mod@super::masked_lm_loss`]. The kernel
 //! discards a block's logits after computing their maximum and their sum of exponentials, so it stores nothing of size
@@ -17,7 +18,8 @@ use crate::ops::masked_lm_loss;
 use crate::ops::masked_lm_loss::{COLUMNS, log_sum, logits_by_blocks};
 use crate::ops::plain::matrix_product;
 
-/// Returns `-log p(label)` of each row, and 1 if the label has the maximum logit, else 0. Ties go to the first.
+/// Returns `-log p(label)` of each row, and 1 if the label has the maximum logit, otherwise 0. Among equal
+/// logits, the first counts as the maximum.
 ///
 /// # Shapes
 /// - transformed: `[n, hidden]`; `n` may be 0

@@ -30,8 +30,8 @@ use crate::ops::dense::transposed_product;
 use crate::ops::embeddings::gather;
 use crate::ops::plain::matrix_product;
 
-/// Columns of one block: the logits of 640 masked positions (32 rows of 20) fill a core's L2 cache of 1 MiB. BERT's
-/// vocabulary of 30,522 makes 80 blocks, two for each of the groups below.
+/// Number of columns of one block: the logits of 640 masked positions (32 rows of 20) fill a core's L2 cache
+/// of 1 MiB. BERT's vocabulary of 30,522 makes 80 blocks, two for each of the groups below.
 pub(crate) const COLUMNS: usize = 384;
 /// Maximum number of parts of the sum for `dh`, and maximum number of groups of each part, so that up to 64 threads
 /// have work. With at most this many threads, each thread keeps the sum of only one group in addition to the sum of the
@@ -291,7 +291,7 @@ struct Words<'a> {
 }
 
 impl<'a> Words<'a> {
-    /// Splits the words into chunks of `len`.
+    /// Splits the words into chunks of `len` words.
     fn chunks(self, len: usize, hidden: usize) -> impl Iterator<Item = Words<'a>> {
         let chunks = self.d_table.chunks_mut(len * hidden).zip(self.d_bias.chunks_mut(len));
         let firsts = (self.first..).step_by(len);
@@ -369,7 +369,7 @@ impl BackwardPass<'_> {
         }
     }
 
-    /// Returns rows of the table.
+    /// Returns `rows` rows of the table, beginning with row `first`.
     fn table(&self, first: usize, rows: usize) -> &[f32] {
         &self.table[first * self.hidden..(first + rows) * self.hidden]
     }

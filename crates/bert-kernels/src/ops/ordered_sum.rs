@@ -6,7 +6,7 @@
 
 use burn::tensor::Tensor;
 
-/// Elements of one partial sum.
+/// Number of elements of one partial sum.
 const CHUNK: usize = 1 << 14;
 
 /// Returns the sum of all elements, with a gradient.

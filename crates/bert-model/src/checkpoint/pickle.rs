@@ -30,7 +30,7 @@ pub(crate) enum PickleError {
 pub(crate) struct Element {
     /// Name of the storage class, for example `FloatStorage`.
     pub(crate) class: &'static str,
-    /// Bytes of an element.
+    /// Number of bytes per element.
     pub(crate) bytes: usize,
 }
 

@@ -44,7 +44,7 @@ pub(crate) struct Entry {
 /// Returns all entries of a table, in ascending order of their keys.
 ///
 /// # Errors
-/// Returns a sentence that says where the table is damaged.
+/// Returns a sentence that describes the damage.
 pub(crate) fn read_sstable(file: &[u8]) -> Result<Vec<Entry>, String> {
     let footer = file.len().checked_sub(FOOTER).ok_or("it is shorter than the footer of a table")?;
     let (blocks, footer) = file.split_at(footer);

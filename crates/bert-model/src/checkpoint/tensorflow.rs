@@ -23,7 +23,7 @@ const FORMAT: &str = "TensorFlow";
 /// Maximum number of data files.
 const MAX_SHARDS: u64 = 1000;
 
-/// Returns a path with text appended to its last part.
+/// Returns a path with text appended to its last component.
 pub(crate) fn appended(prefix: &Path, end: &str) -> PathBuf {
     let mut path = prefix.as_os_str().to_owned();
     path.push(end);

@@ -70,7 +70,7 @@ impl FromStr for Preset {
 /// The sizes and constants of one model. The fields have the names used in `config.json`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BertConfig {
-    /// Rows of the word embedding table.
+    /// Number of rows of the word embedding table.
     pub vocab_size: usize,
     /// Width of the hidden states.
     pub hidden_size: usize,
@@ -88,9 +88,9 @@ pub struct BertConfig {
     pub hidden_dropout_prob: f64,
     /// Dropout on the attention probabilities.
     pub attention_probs_dropout_prob: f64,
-    /// Rows of the position embedding table: the maximum sequence length.
+    /// Number of rows of the position embedding table: the maximum sequence length.
     pub max_position_embeddings: usize,
-    /// Rows of the segment embedding table.
+    /// Number of rows of the segment embedding table.
     pub type_vocab_size: usize,
     /// Standard deviation of the normal distribution of the initial weights, before truncation at 2 sigma.
     pub initializer_range: f64,

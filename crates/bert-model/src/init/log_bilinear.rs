@@ -38,9 +38,9 @@ pub struct LogBilinearSide {
 /// The shape of the log-bilinear model that fits into a BERT model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogBilinearShape {
-    /// Columns of the table: the hidden size minus the dimensions of positions and marks.
+    /// Number of columns of the table: the hidden size minus the dimensions of positions and marks.
     pub width: usize,
-    /// Directions per side: the size of a head, at most `width`.
+    /// Number of directions per side: the size of a head, at most `width`.
     pub rank: usize,
     /// Offsets of the neighbours in tokens; one head per offset.
     pub offsets: Vec<i64>,

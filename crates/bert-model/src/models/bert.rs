@@ -318,7 +318,7 @@ mod tests {
         };
         let train = Mode::train(11);
         let expected = run(&none, Mode::Eval);
-        // With all four kinds disabled no dropout is left: not after the GELU, not in the heads.
+        // With all four kinds disabled, there is no dropout left, neither after the GELU nor in the heads.
         assert_eq!(run(&none, train), expected);
         for (name, model) in some {
             assert_eq!(run(&model, Mode::Eval), expected, "{name}");

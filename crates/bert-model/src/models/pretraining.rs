@@ -67,7 +67,7 @@ pub struct PretrainingOutput {
 pub struct PretrainingScores {
     /// `[n]`: `-log p` of the words that were at the masked positions.
     pub masked_lm_nll: Tensor<1>,
-    /// `[n]`: 1 where that word has the maximum logit, else 0.
+    /// `[n]`: 1 where that word has the maximum logit, otherwise 0.
     pub masked_lm_correct: Tensor<1>,
     /// `[batch, 2]`
     pub seq_relationship_logits: Tensor<2>,
@@ -288,7 +288,7 @@ impl BertForPreTraining {
         PretrainingScores { masked_lm_nll, masked_lm_correct, seq_relationship_logits }
     }
 
-    /// Returns the loss of each masked word, and 1 where that word has the maximum logit, else 0.
+    /// Returns the loss of each masked word, and 1 where that word has the maximum logit, otherwise 0.
     ///
     /// # Shapes
     /// - masked: `[n, hidden]`
@@ -328,9 +328,10 @@ pub struct PretrainingTargets {
 /// Divisors of the losses' sums.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LossNormalizer {
-    /// Real masked positions in the global batch: the sum of `masked_lm_weights`.
+    /// Number of real masked positions in the global batch: the sum of `masked_lm_weights`.
     pub masked_lm: f64,
-    /// Rows in the global batch; `None` for data without next-sentence labels, which sets that loss to 0.
+    /// Number of rows in the global batch; `None` for data without next-sentence labels, which sets that loss
+    /// to 0.
     pub next_sentence: Option<f64>,
 }
 

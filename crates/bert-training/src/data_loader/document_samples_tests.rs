@@ -10,7 +10,8 @@ use crate::data_loader::{DataLoader, PretrainingBatch, Samples};
 
 const SEED: u64 = 5;
 
-/// A corpus of `documents` documents of different lengths, as documents and, with three passes, as instances.
+/// A corpus of documents of different lengths, stored once as documents and once as the instances of three
+/// passes.
 struct World {
     folder: tempfile::TempDir,
 }
@@ -110,8 +111,9 @@ fn passes_of_the_builder(world: &World) -> Vec<Instance> {
     (0..stored.len()).map(|index| instance(stored.row(index).unwrap())).collect()
 }
 
-/// If a block is the whole text, three epochs equal the builder's three passes under the same seed: no instance is lost
-/// or duplicated, wherever the documents are stored and whatever the buckets.
+/// If a block is the whole text, three epochs equal the builder's three passes under the same seed: no
+/// instance is lost or duplicated, regardless of the order of the stored documents and of the number of
+/// buckets.
 #[test]
 fn epochs_are_the_passes_of_the_builder() {
     let world = World::new(40);

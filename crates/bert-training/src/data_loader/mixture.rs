@@ -1,10 +1,11 @@
 //! [`Mixture`]: assigns the samples of a run to several data sets by weight.
 //!
-//! With share `s`, the first data set has `floor(n s + o)` of the first `n` samples, where the offset `o` in `[0, 1)`
-//! is drawn from the seed. The share of the second data set in the remaining samples equals the share of its weight in
-//! the remaining weights, and so on. Therefore, any `n` consecutive samples have the shares of the mixture up to one
-//! sample for each data set, and the number of a sample alone determines its data set and its number there. If each
-//! worker drew its own samples, the mixture would depend on the number of workers.
+//! With share `s`, the first data set has `floor(n s + o)` of the first `n` samples, where the offset `o` in
+//! `[0, 1)` is drawn from the seed. The share of the second data set in the remaining samples equals the
+//! share of its weight in the remaining weights, and so on. Therefore, any `n` consecutive samples have the
+//! shares of the mixture to within one sample per data set, and the number of a sample alone determines its
+//! data set and its number there. If each worker drew its own samples, the mixture would depend on the number
+//! of workers.
 
 use bert_random::{Domain, Stream};
 

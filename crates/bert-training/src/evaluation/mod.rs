@@ -35,7 +35,7 @@ pub struct Evaluation {
     /// Mean negative log-likelihood of the masked tokens.
     #[serde(deserialize_with = "nan_if_null")]
     pub masked_lm_loss: f64,
-    /// Characters of the masked tokens, as [`bert_data::Vocabulary::characters`] counts them.
+    /// Number of characters of the masked tokens, as [`bert_data::Vocabulary::characters`] counts them.
     pub masked_characters: u64,
     /// Negative log-likelihood of the masked tokens divided by their characters, in nats. Losses per token
     /// cannot be compared across vocabularies, because one vocabulary splits the same text into more tokens
@@ -85,8 +85,9 @@ pub struct EvaluationRecord {
 }
 
 impl Evaluation {
-    /// Returns the mean of evaluations by their shares, with the evaluations as its parts. Returns a single evaluation
-    /// unchanged, and `None` if there is none. Numbers of instances, predictions and characters are sums.
+    /// Returns the mean of evaluations by their shares, with the evaluations as its parts. Returns a single
+    /// evaluation unchanged, and `None` if there is none. The numbers of instances, predictions and
+    /// characters are added up.
     pub fn mean_of(mut parts: Vec<PartEvaluation>) -> Option<Self> {
         if parts.len() < 2 {
             return parts.pop().map(|part| part.evaluation);
@@ -140,7 +141,7 @@ pub fn evaluate(
 /// The batches of an evaluation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct EvaluationBatches {
-    /// Instances in a batch.
+    /// Number of instances in a batch.
     pub(crate) size: usize,
     /// Maximum number of instances.
     pub(crate) limit: Option<u64>,
@@ -221,17 +222,17 @@ pub struct EvaluationSums {
     pub instances: u64,
     /// Number of masked-LM targets in the evaluated instances.
     pub predictions: u64,
-    /// Characters of the masked tokens.
+    /// Number of characters of the masked tokens.
     pub masked_characters: u64,
     /// Negative log-likelihood of the masked tokens, in nats.
     pub masked_lm_loss: f64,
-    /// Masked tokens that the model ranks first.
+    /// Number of masked tokens that the model ranks first.
     pub masked_lm_correct: f64,
     /// Cross-entropy of the next-sentence labels, in nats.
     pub next_sentence_loss: f64,
-    /// Next-sentence labels predicted correctly.
+    /// Number of next-sentence labels predicted correctly.
     pub next_sentence_correct: f64,
-    /// Instances whose second segment is random.
+    /// Number of instances whose second segment is random.
     pub random_next: f64,
 }
 

@@ -45,7 +45,7 @@ const WAIT_INTERVAL: Duration = Duration::from_secs(60);
 const START_FACTOR: u32 = 3;
 /// Maximum length of an error message that is sent to other ranks, in words of eight bytes.
 const TEXT_WORDS: usize = 256;
-/// Words of a gathered message before its content: the exit code and the number of finished steps.
+/// Number of words of a gathered message before its content: the exit code and the number of finished steps.
 const STATUS_WORDS: usize = 2;
 
 /// A rank's connection to its process group.
@@ -350,8 +350,8 @@ impl Group {
         Ok(messages.iter().map(|message| message.content()[STATUS_WORDS..].to_vec()).collect())
     }
 
-    /// Returns the error with which this rank ends, given the exit codes of all ranks: the error of the first rank
-    /// whose error is not a stop, or else the stop of the first rank that stops.
+    /// Returns the error with which this rank ends, given the exit codes of all ranks: the error of the first
+    /// rank whose error is not a stop, otherwise the stop of the first rank that stops.
     fn common_error(&mut self, own: Option<Error>, codes: &[u8]) -> Result<Error, Error> {
         let failed = codes.iter().position(|&code| (1..128).contains(&code));
         let first = failed.or_else(|| codes.iter().position(|&code| code != 0)).expect("a rank has an error");

@@ -28,7 +28,7 @@ pub struct UpdateNumbers {
     pub gradient_scale: f64,
     /// The learning rate, multiplied by the parameter's own multiplier.
     pub learning_rate: f64,
-    /// Whether weight decay applies to the parameter: not to LayerNorm and biases.
+    /// Whether weight decay applies to the parameter. It does not apply to LayerNorm and biases.
     pub decays: bool,
 }
 

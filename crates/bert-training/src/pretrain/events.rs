@@ -46,9 +46,9 @@ pub struct StepMetrics {
 pub struct StepTiming {
     /// Number of the step.
     pub step: u64,
-    /// Seconds for the whole step.
+    /// Duration of the whole step in seconds.
     pub seconds: f64,
-    /// Seconds of the step that were spent waiting for the data loader.
+    /// Time in seconds that the step waited for the data loader.
     pub waiting: f64,
 }
 

@@ -34,7 +34,7 @@ impl PretrainConfig {
         Ok(data)
     }
 
-    /// Opens all data folders. Returns each with its weight.
+    /// Opens all data folders and returns the data sets with their weights.
     pub(crate) fn open_all_data(&self) -> Result<Vec<(DataSet, f64)>, Error> {
         let folders = self.data.folders().iter();
         folders.map(|folder| Ok((self.open_data(&folder.folder)?, folder.weight))).collect()

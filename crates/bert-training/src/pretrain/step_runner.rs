@@ -43,7 +43,7 @@ pub(crate) struct FinishedStep {
     pub(crate) report: StepReport,
     /// Whether the update was skipped because the loss or the gradient norm was not finite.
     pub(crate) skipped: bool,
-    /// Real masked-LM targets in the global batch.
+    /// Number of real masked-LM targets in the global batch.
     pub(crate) predictions: u64,
     pub(crate) timing: StepTiming,
 }

@@ -18,7 +18,7 @@ use crate::model::transformer::{EncodedSource, SourceBatch, TranslationModel};
 /// The settings of a search.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SearchConfig {
-    /// Hypotheses per sentence; 1 is greedy search.
+    /// Number of hypotheses per sentence; 1 is greedy search.
     pub beam_size: usize,
     /// Exponent `a` of the length penalty; 0 disables it.
     pub length_penalty: f64,

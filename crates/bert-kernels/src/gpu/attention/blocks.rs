@@ -203,7 +203,8 @@ pub(super) fn load_key_bias<N: Size>(key_bias: &[f32], to: &mut [Vector<f32, N>]
     }
 }
 
-/// Writes `a b'` to shared memory, where a has the rows of a block of queries and b those of a block of keys.
+/// Writes `a b'` to shared memory. The rows of a belong to a block of queries, and the rows of b to a block
+/// of keys.
 #[cube]
 pub(super) fn multiply_rows<F: Float, N: Size>(
     a: &[Vector<F, N>],

@@ -15,7 +15,7 @@ use std::sync::LazyLock;
 use super::pack::{B_LANES, LANES, PAIRS};
 use crate::matmul::matrix_view::MatrixMut;
 
-/// Rows and columns of a block of c.
+/// Number of rows, and of columns, of a block of c.
 pub(crate) const SIDE: usize = 2 * LANES;
 const _: () = assert!(SIDE == B_LANES);
 

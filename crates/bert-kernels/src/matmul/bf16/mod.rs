@@ -1,9 +1,9 @@
 //! Matrix products in bf16 with sums in f32, by AMX tiles or by the AVX-512 BF16 instructions.
 //!
-//! [`multiply`] computes `c = a b` or `c = c + a b` for f32 matrices in strided slices. It rounds every element of a
-//! and b to bf16 (to nearest, ties to even, subnormals to zero) and sums their products in f32 on the fastest [`Unit`]
-//! of the processor: AMX tiles ([`amx`]) if there are any, else vector registers ([`avx512`]). [`supported`] returns
-//! whether the processor has a unit; without one [`multiply`] panics.
+//! [`multiply`] computes `c = a b` or `c = c + a b` for f32 matrices in strided slices. It rounds every
+//! element of a and b to bf16 (to nearest, ties to even, subnormals to zero) and sums their products in f32
+//! on the fastest [`Unit`] of the processor: AMX tiles ([`amx`]) if there are any, otherwise vector registers
+//! ([`avx512`]). [`supported`] returns whether the processor has a unit; without one [`multiply`] panics.
 //!
 //! The loops follow Goto and van de Geijn, "Anatomy of high-performance matrix multiplication" (2008): [`pack`] lays
 //! the operands out in panels, and a unit computes a block of c in registers. A panel of b stays in the L1 cache, and a
@@ -28,12 +28,13 @@ use crate::cpu::buffer_pool::{Scratch, scratch, shared_scratch};
 use crate::matmul::bf16::amx::{SIDE, Term, TileRegisters};
 use crate::matmul::matrix_view::{Gemm, MatmulContext, Matrix, MatrixMut, Side, Threads};
 
-/// Bytes of a that fit in an L1 cache of 48 KiB next to two panels of b, the current and the next one.
+/// Number of bytes of a that fit in an L1 cache of 48 KiB next to two panels of b, the current and the next
+/// one.
 const L1_BYTES: usize = 16 << 10;
 /// Maximum number of rows of a per task. Packed rows take 256 KiB of the L2 cache for each 512 elements along k.
 const MAX_ROWS: usize = 256;
-/// Columns of c that a task finishes before it starts the next ones. With [`MAX_ROWS`] rows of f32, these columns take
-/// 512 KiB of the L2 cache.
+/// Number of columns of c that a task finishes before it starts the next ones. With [`MAX_ROWS`] rows of f32,
+/// these columns take 512 KiB of the L2 cache.
 const COLUMNS: usize = 512;
 /// Minimum number of rows per task, if the matrix has that many.
 const MIN_ROWS: usize = 64;
@@ -393,8 +394,8 @@ fn tile_block(m: usize, columns: Range<usize>, mut c: MatrixMut, add: bool, fact
     }
 }
 
-/// Returns the number of rows of c, and of a, per task: equal shares for all threads if both operands are packed, else a
-/// quarter of a thread's share. The number is a multiple of [`SIDE`].
+/// Returns the number of rows of c, and of a, per task: equal shares for all threads if both operands are
+/// packed, otherwise a quarter of a thread's share. The number is a multiple of [`SIDE`].
 fn rows_per_task(threads: Threads, m: usize, packed: bool) -> usize {
     let rows = match threads {
         Threads::One => MAX_ROWS,

@@ -8,13 +8,13 @@
 use std::arch::x86_64::*;
 use std::marker::PhantomData;
 
-/// Lanes of a panel of a.
+/// Number of lanes of a panel of a.
 pub(crate) const A_LANES: usize = 8;
-/// Lanes of a panel of b.
+/// Number of lanes of a panel of b.
 pub(crate) const B_LANES: usize = 32;
-/// Lanes of a register.
+/// Number of lanes of a register.
 pub(crate) const LANES: usize = 16;
-/// Pairs of a tile; a packed k-block is padded to a multiple of this number of pairs.
+/// Number of pairs of a tile. A packed k-block is padded to a multiple of this number.
 pub(crate) const PAIRS: usize = 16;
 
 /// The memory order of packed words.
@@ -155,7 +155,7 @@ unsafe fn pack_contiguous_lanes<const FULL: bool>(rows: &Rows) -> [__m512i; LANE
 /// to 32 positions each.
 struct Rows<'a> {
     first: *const f32,
-    /// Distance between rows.
+    /// Distance between rows, in elements.
     stride: usize,
     /// Number of rows inside the operand.
     rows: usize,

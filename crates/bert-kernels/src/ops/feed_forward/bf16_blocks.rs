@@ -70,22 +70,22 @@ impl<'a> Layer<'a> {
         starts.map(|start| start..self.wide.min(start + FEATURES)).collect()
     }
 
-    /// Returns the columns of W1 of a part, `[input, features]`.
+    /// Returns the columns of W1 that belong to a part, `[input, features]`.
     fn first(&self, part: &Range<usize>) -> Matrix<'a> {
         Matrix::rows(&self.first[part.start..], self.wide)
     }
 
-    /// Returns the rows of W2 of a part, `[features, output]`.
+    /// Returns the rows of W2 that belong to a part, `[features, output]`.
     fn second(&self, part: &Range<usize>) -> Matrix<'a> {
         Matrix::rows(&self.second[part.start * self.output..], self.output)
     }
 
-    /// Packs W1 of a part as a right operand.
+    /// Packs a part's columns of W1 as a right operand.
     fn pack_first(&self, part: &Range<usize>) -> Packed {
         right(self.first(part), (self.input, part.len()))
     }
 
-    /// Packs W1' and W2' of a part as right operands.
+    /// Packs a part's rows of W1' and columns of W2' as right operands.
     fn pack_transposed(&self, part: &Range<usize>) -> [Packed; 2] {
         [
             right(self.first(part).transposed(), (part.len(), self.input)),
@@ -99,7 +99,7 @@ impl<'a> Layer<'a> {
 #[derive(Clone, Debug)]
 struct SavedProducts {
     values: FlexTensor,
-    /// Rows per task of the forward pass, a multiple of [`ROWS`].
+    /// Number of rows per task of the forward pass, a multiple of [`ROWS`].
     task_rows: usize,
 }
 
@@ -263,9 +263,9 @@ struct BackwardPass<'a> {
     layer: Layer<'a>,
     parts: Vec<Range<usize>>,
     saved: Option<SavedProducts>,
-    /// W1 of each part, if its products with x were not saved.
+    /// The columns of W1 of each part, if their products with x were not saved.
     firsts: Vec<Packed>,
-    /// W1' and W2' of each part.
+    /// The rows of W1' and the columns of W2' of each part.
     transposed: Vec<[Packed; 2]>,
     x_wanted: bool,
     weights_wanted: bool,

@@ -56,11 +56,11 @@ pub struct PretrainEstimate {
     pub seconds: f64,
     /// Estimated memory of a step in bytes, of the process or of the GPU.
     pub memory: u64,
-    /// Bytes of a checkpoint: weights and the optimizer's states.
+    /// Size of a checkpoint in bytes: the weights and the optimizer's states.
     pub checkpoint_bytes: u64,
-    /// Maximum bytes of the run's folder.
+    /// Maximum size of the run's folder in bytes.
     pub disk: u64,
-    /// Instances in the data folder; for stored documents, the instances of one pass.
+    /// Number of instances in the data folder; for stored documents, in one pass.
     pub instances: u64,
     /// Number of times that the run reads each instance.
     pub epochs: f64,
@@ -142,7 +142,8 @@ fn passes_in_an_epoch(manifest: &Manifest) -> usize {
     }
 }
 
-/// Returns the maximum bytes of the run's folder. A new checkpoint is written before an old one is deleted.
+/// Returns the maximum size of the run's folder in bytes. A new checkpoint is written before an old one is
+/// deleted.
 fn disk(config: &PretrainConfig, steps: u64, checkpoint: u64) -> u64 {
     let written = steps.div_ceil(config.save_every);
     let kept = config.keep_checkpoints.max(config.average_last.unwrap_or(0)) as u64;

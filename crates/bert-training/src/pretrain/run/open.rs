@@ -113,7 +113,7 @@ pub(crate) fn open_inputs<'a>(
     Ok(inputs)
 }
 
-/// Compares program, settings and data of each rank with rank 0.
+/// Checks that all ranks have the same program, settings and data as rank 0.
 ///
 /// # Errors
 /// Fails when a rank differs from rank 0, or when a rank is lost; on the rank that differs, the error lists the

@@ -200,7 +200,7 @@ impl<'a> RunInputs<'a> {
 }
 
 impl RunInputs<'_> {
-    /// Returns the weights of a checkpoint of the run, or else the initial weights, which come from
+    /// Returns the weights of a checkpoint of the run, or, without one, the initial weights, which come from
     /// `--init-checkpoint`, `fresh` or [`Self::fresh_weights`].
     ///
     /// # Errors
