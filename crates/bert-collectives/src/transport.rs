@@ -49,7 +49,7 @@ pub trait Transport: Send {
     /// Returns the ranks of the group.
     fn topology(&self) -> &Topology;
 
-    /// Returns the numbers of bytes so far.
+    /// Returns the numbers of bytes and operations so far.
     fn traffic(&self) -> Traffic;
 
     /// Checks for lost ranks without waiting. Call it in long computations between two operations.

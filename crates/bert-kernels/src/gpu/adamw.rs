@@ -2,7 +2,7 @@
 //!
 //! The parameter, its moments and the gradient have the same length and no autodiff. The parameter and its
 //! moments are overwritten. A buffer that is shared is copied first. Updates with equal hyperparameters share
-//! a launch: a [`Queue`] keeps them until it is full or dropped.
+//! a launch: a [`Queue`] collects them and launches them when it is dropped.
 
 use burn::backend::Cube;
 use burn::tensor::{DType, Tensor};

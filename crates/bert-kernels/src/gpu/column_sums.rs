@@ -20,7 +20,7 @@ const ALIGNMENT: u64 = 256;
 /// Number of rows of a block, for matrices with more than twice as many rows.
 const BLOCK: usize = 128;
 
-/// Number of columns of vectors in a cube, and number of rows that it adds at once.
+/// Number of vectors of a row, and number of rows, that a cube adds at once.
 pub(super) const COLUMNS: u32 = 32;
 pub(super) const ROWS: u32 = 8;
 

@@ -149,8 +149,8 @@ fn multiply_onto(
     let stream = output.handle.stream;
     device.submit(move |server| {
         let resources = bindings.map(|binding| server.get_resource(binding, stream));
-        // If an earlier operation failed, its buffer is an error. It is safe to return, because reading the
-        // result reports that error.
+        // If an earlier operation failed, its buffer is an error. Skipping the product is safe, because
+        // reading the result reports that error.
         let [Ok(a), Ok(b), Ok(output)] = &resources else { return };
         let pointers = [a, b, output].map(|resource| resource.resource().ptr as *mut c_void);
         let done = library(|library| library.multiply(plan, pointers, adds));

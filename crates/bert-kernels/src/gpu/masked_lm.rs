@@ -22,7 +22,7 @@ use super::{UNITS, apply_inputs, element, empty_with, input, into_contiguous, le
 use crate::arguments::{Compute, Kernels, Precision};
 use crate::fused_op::Fused;
 
-/// Number of elements to a multiple of which the rows are padded.
+/// Number of elements; the rows are padded to a multiple of it.
 const PADDING: usize = 64;
 
 /// Returns the negative log-likelihood of each label; `None` if a tensor is not on a GPU.
@@ -121,8 +121,8 @@ fn forward_kernel(
         terminate!();
     }
     let start = CUBE_POS * padded;
-    // One pass over the row: a new maximum rescales the sum so far. It starts at about the smallest finite
-    // f32.
+    // One pass over the row: a new maximum rescales the sum so far. The maximum starts at about the smallest
+    // finite f32.
     let mut largest = f32::new(-3.4e38);
     let mut sum = 0.0f32;
     let mut i = UNIT_POS as usize;

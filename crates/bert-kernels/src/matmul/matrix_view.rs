@@ -15,9 +15,9 @@ pub(crate) enum Threads {
 /// The side of an operand in a product.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Side {
-    /// a, which has the rows of c.
+    /// The left operand a, which has the rows of c.
     Left,
-    /// b, which has the columns of c.
+    /// The right operand b, which has the columns of c.
     Right,
 }
 

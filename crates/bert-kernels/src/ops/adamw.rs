@@ -257,9 +257,9 @@ vectorized! {
 /// The order in which the sums of chunks are added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NormOrder {
-    /// Adds the chunks of each tensor first, then the tensors. The fused kernels use this order.
+    /// The order of the fused kernels: first the chunks of each tensor, then the tensors.
     ByTensor,
-    /// Adds all chunks of all tensors one after the other. burn's own operations use this order.
+    /// The order of burn's own operations: all chunks of all tensors, one after the other.
     Flat,
 }
 

@@ -151,8 +151,9 @@ pub(crate) fn backward_weight(
     transposed_product(ctx, sizes, d_weight, Matrix::rows(x, input), &gradient);
 }
 
-/// Maximum columns of an f32 product for which gemm reads a transposed left operand without packing. For more columns,
-/// gemm packs the operand first, which takes a tenth of the product's time. Products in bf16 pack every operand.
+/// Maximum number of columns of an f32 product for which gemm reads a transposed left operand without
+/// packing. For more columns, gemm packs the operand first, which takes a tenth of the product's time.
+/// Products in bf16 pack every operand.
 const STRIP: usize = 128;
 /// Maximum number of strips for which reading the operand once per strip is faster than packing it.
 const STRIPS: usize = 4;

@@ -271,7 +271,7 @@ struct BackwardPass<'a> {
     hidden: usize,
     table: &'a [f32],
     bias: &'a [f32],
-    /// See [`Saved`]; without them the logits are recomputed.
+    /// The exponentials in [`Saved`]; without them, the logits are recomputed.
     exponentials: Option<&'a [f32]>,
     parts: &'a [[f32; 2]],
     log_sums: &'a [f32],

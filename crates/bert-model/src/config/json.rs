@@ -18,7 +18,7 @@ use crate::error::{Error, config_key, not_json};
 /// The class of a head on frozen features.
 pub(crate) const FEATURE_HEAD_CLASS: &str = "BertWithFeatureHead";
 
-/// Maximum bytes of a configuration.
+/// Maximum size of a configuration in bytes.
 pub(crate) const MAX_JSON: u64 = 1 << 20;
 
 /// The model type of heads that `transformers` cannot compute.

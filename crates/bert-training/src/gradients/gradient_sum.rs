@@ -1,13 +1,13 @@
 //! Sums the gradients of several micro-batches, and divides them among ranks.
 //!
-//! The terms are added in a binary tree whose shape depends only on their number. The sum can be computed from any
-//! division of the terms into runs of consecutive terms.
+//! The terms are added in a binary tree whose shape depends only on their number. The sum can be computed
+//! from any division of the terms into ranges.
 //!
-//! The tree over the terms `a..b` adds the tree over the first `p` terms and the tree over the rest, where `p` is the
-//! greatest power of two below `b - a`. A node covers `2^level` terms and begins at a multiple of `2^level`. Therefore,
-//! any run of consecutive terms consists of whole nodes: one node if the length of the run is a power of two and its
-//! start is a multiple of the length, otherwise at most `2 log2(length)` nodes. Each rank sums one run and sends its
-//! nodes, and the receiver completes the same tree.
+//! The tree over the terms `a..b` adds the tree over the first `p` terms and the tree over the rest, where
+//! `p` is the greatest power of two below `b - a`. A node covers `2^level` terms and begins at a multiple of
+//! `2^level`. Therefore, any range of terms consists of whole nodes: one node if the length of the range is a
+//! power of two and its start is a multiple of the length, otherwise at most `2 log2(length)` nodes. Each
+//! rank sums one range and sends its nodes, and the receiver completes the same tree.
 //!
 //! [`Layout`] divides the elements of a model's parameters among the ranks of a process group.
 //!
@@ -95,7 +95,7 @@ pub(crate) struct Node<T> {
     pub(crate) sum: T,
 }
 
-/// The sum of a run of terms, as nodes of the tree over all terms.
+/// The sum of a range of terms, as nodes of the tree over all terms.
 #[derive(Debug)]
 pub(crate) struct TreeSum<T> {
     /// Nodes in the order of their starts. No two of them are siblings.
@@ -120,19 +120,19 @@ impl<T> TreeSum<T> {
         self.nodes.push(node);
     }
 
-    /// Returns the nodes of the run.
+    /// Returns the nodes of the range.
     pub(crate) fn into_nodes(self) -> Vec<Node<T>> {
         self.nodes
     }
 
-    /// Returns the sum over all terms, if the run has all of them.
+    /// Returns the sum over all terms, if the range has all of them.
     pub(crate) fn total(self, mut add: impl FnMut(T, T) -> T) -> Option<T> {
         let sums = self.nodes.into_iter().rev().map(|node| node.sum);
         sums.reduce(|right, left| add(left, right))
     }
 }
 
-/// Returns the nodes of a run of terms, without sums.
+/// Returns the nodes of a range of terms, without sums.
 pub(crate) fn nodes_of(run: std::ops::Range<u64>) -> Vec<Node<()>> {
     let mut sum = TreeSum::default();
     run.for_each(|start| sum.push(Node { start, level: 0, sum: () }, |(), ()| ()));

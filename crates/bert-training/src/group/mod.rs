@@ -71,9 +71,9 @@ impl Group {
         Self::new(Box::new(TcpTransport::alone()), Duration::MAX / 4, |_| {})
     }
 
-    /// Creates a rank of a group. An operation fails if a rank neither sends nor takes a byte for `timeout`, or for
-    /// three times as long before the first step has finished. `on_wait` is called every minute with the ranks that
-    /// have not answered.
+    /// Creates a rank of a group. An operation fails if a rank neither sends nor receives a byte for
+    /// `timeout`, or for three times as long before the first step has finished. `on_wait` is called every
+    /// minute with the ranks that have not answered.
     pub fn new(
         transport: Box<dyn Transport>,
         timeout: Duration,

@@ -147,8 +147,8 @@ pub struct PretrainConfig {
     #[setters(into)]
     pub eval_data: Option<PathBuf>,
 
-    /// The held-out data of the parts of a mixture, which the run finds; empty with `eval_data` of the user and with one data
-    /// set.
+    /// The held-out data of the parts of a mixture, which the run finds itself. Empty if the user sets
+    /// `eval_data`, and for one data set.
     #[cfg_attr(feature = "cli", arg(skip))]
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub eval_parts: Vec<EvalPart>,

@@ -62,7 +62,7 @@ pub enum PretrainEvent {
     Measured {
         /// Number of steps of the run.
         steps: u64,
-        /// Mean time of the measured steps.
+        /// Mean duration of the measured steps in seconds.
         seconds_per_step: f64,
     },
     /// The run has chosen values for options that no flag gave.
@@ -83,7 +83,7 @@ pub enum PretrainEvent {
         batch_size: usize,
         /// Estimated memory of a step in bytes.
         memory: u64,
-        /// The operations of a sequence, and the rate of the device.
+        /// The floating-point operations of a sequence, and the rate of the device.
         work: Work,
     },
     /// A step has finished.

@@ -25,7 +25,7 @@ pub struct RunFile {
     pub start: Invocation,
     /// The settings that determine the results.
     pub identity: RunIdentity,
-    /// The operations of a sequence, and the rate of the device.
+    /// The floating-point operations of a sequence, and the rate of the device.
     pub work: Work,
     /// The text shared by data sets that should be disjoint.
     pub shared_text: Vec<SharedText>,

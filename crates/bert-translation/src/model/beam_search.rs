@@ -20,7 +20,7 @@ use crate::model::transformer::{EncodedSource, SourceBatch, TranslationModel};
 pub struct SearchConfig {
     /// Number of hypotheses per sentence; 1 is greedy search.
     pub beam_size: usize,
-    /// Exponent `a` of the length penalty; 0 disables it.
+    /// Exponent `a` of the length penalty; 0 disables the penalty.
     pub length_penalty: f64,
     /// Maximum number of tokens, the end token included.
     pub max_length: usize,

@@ -7,9 +7,9 @@
 //! row: `dv = (m p)' dy`, `ds = scale p (m (dy v') - d)`, `dq = ds k`, `dk = ds' q`.
 //!
 //! The kernels read queries, keys and values from one `[rows, 3 hidden]` matrix, and write the gradients to
-//! another. In the forward pass a cube computes a block of queries, in the backward pass a whole head. It
-//! reads the keys block by block. It computes l before it adds any values, so it never rescales a sum. The
-//! kernels use no atomic additions.
+//! another. A cube computes a block of queries in the forward pass and a whole head in the backward pass. It
+//! reads the keys block by block. The forward pass computes l before it adds any values, so it never rescales
+//! a sum. The kernels use no atomic additions.
 
 mod blocks;
 mod kernels;

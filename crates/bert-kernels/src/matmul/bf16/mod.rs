@@ -52,7 +52,7 @@ pub(crate) fn on_tiles() -> bool {
     Unit::new(Kind::Tiles).is_some()
 }
 
-/// Returns the k-block that begins at `first` and has length `depth`, of an operand with `lanes` lanes.
+/// Returns a k-block of an operand with `lanes` lanes. The block begins at `first` and has length `depth`.
 fn source(side: Side, matrix: Matrix<'_>, lanes: usize, first: usize, depth: usize) -> Source<'_> {
     let (lane, step) = match side {
         Side::Left => (matrix.row, matrix.column),

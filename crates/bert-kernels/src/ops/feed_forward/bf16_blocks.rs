@@ -274,7 +274,7 @@ struct BackwardPass<'a> {
 /// The results of a block of rows.
 struct BlockOutputs<'a> {
     dx: &'a mut [f32],
-    /// The sum of dz.
+    /// The sum of dz over the rows.
     sums: &'a mut [f32],
     /// Operands of the weights' gradients.
     x: PackedBlock<'a>,

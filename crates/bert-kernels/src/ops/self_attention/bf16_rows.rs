@@ -57,7 +57,7 @@ fn thirds(all: &[f32]) -> [&[f32]; 3] {
 }
 
 impl SelfAttention {
-    /// Returns the threads of the products of one row of the batch.
+    /// Returns the threads that compute the products of one row of the batch.
     fn threads(&self, seq: usize) -> Threads {
         if self.0.threads_to_spare(seq) { Threads::All } else { Threads::One }
     }
@@ -233,7 +233,7 @@ struct RowInput<'a> {
 /// The results of one row of the batch.
 struct RowOutput<'a> {
     dx: &'a mut [f32],
-    /// The sums of the gradients of queries, keys and values.
+    /// The sums over the tokens of the gradients of queries, keys and values.
     sums: &'a mut [f32],
     /// Operands of the weights' gradients: x, and the gradients of queries, keys and values.
     left: PackedBlock<'a>,

@@ -36,7 +36,7 @@ pub(crate) struct RunInputs<'a> {
     pub(crate) hosts: Vec<String>,
     /// Estimated memory of a step in bytes.
     pub(crate) memory: u64,
-    /// The operations of a sequence, and the rate of the device.
+    /// The floating-point operations of a sequence, and the rate of the device.
     pub(crate) work: Work,
 }
 
@@ -48,7 +48,8 @@ pub(crate) struct EvaluatedSet {
     pub(crate) loader: DataLoader,
 }
 
-/// Returns the operations of a sequence of maximum length. With `--recompute` the layers run forward twice.
+/// Returns the floating-point operations of a sequence of maximum length. With `--recompute` the layers run
+/// forward twice.
 fn flops_per_sequence(config: &PretrainConfig, model: &BertConfig, rules: &ResolvedConfig) -> f64 {
     let length = rules.max_seq_length;
     let targets = (length as f64 * rules.masked_lm_prob).ceil() as usize;
