@@ -14,8 +14,9 @@
 //! # Ok::<(), bert::inference::Error>(())
 //! ```
 //!
-//! The libraries print nothing and do not exit the process. [`data`], [`model`], [`tasks`], [`training`], [`finetuning`],
-//! [`inference`] and [`reports`] have the whole interface and a tour each; the examples in `examples/` are complete programs.
+//! The libraries print nothing and do not exit the process. [`data`], [`model`], [`tasks`], [`training`],
+//! [`finetuning`], [`inference`] and [`reports`] contain the whole interface, each with an overview; the examples in
+//! `examples/` are complete programs.
 //!
 //! The package also has the programs `make-pretrain-data`, `pretrain`, `finetune` and `bert`. Each program parses its flags,
 //! calls one library function, draws its progress on stderr and prints its result to stdout (with `--json` as one object).
@@ -28,7 +29,7 @@ use mimalloc::MiMalloc;
 
 /// The allocator of the programs that train: mimalloc.
 pub type TrainingAllocator = ExitOnOom<MiMalloc>;
-/// The allocator of the data builder: the one of the system.
+/// The allocator of the data builder: the system's.
 pub type BuildingAllocator = ExitOnOom<System>;
 
 /// Returns the allocator of the programs that train. A step repeatedly allocates and frees the same large tensors. The

@@ -15,7 +15,7 @@ pub fn corrupt(path: &Path, reason: impl Display) -> Error {
     Error::model(format!("the checkpoint is corrupt: {reason}")).at(path)
 }
 
-/// Returns the error for a model without a head, with a hint how to proceed.
+/// Returns the error for a model without a head, with a hint on how to proceed.
 pub(crate) fn no_head(head: &str, hint: &str) -> Error {
     Error::model(format!("the model has no {head}; {hint}")).absent()
 }

@@ -15,7 +15,7 @@ use crate::error::{Error, no_head};
 pub struct RequiredHeads {
     /// The heads: `Exact` for both, `MaskedLm`, or `FreshHeads` for none.
     pub policy: LoadPolicy,
-    /// The hint for the user how to proceed if a head is missing.
+    /// A hint for the user on how to proceed if a head is missing.
     pub hint: &'static str,
 }
 

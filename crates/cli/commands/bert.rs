@@ -89,7 +89,7 @@ fn run_main_program(line: &[OsString]) -> Option<anyhow::Result<()>> {
     })
 }
 
-/// Parses `bert NAME ...`.
+/// Parses the command line of a main program that is called as `bert NAME ...`.
 fn parse<A: Program>(name: &'static str, line: &[OsString]) -> anyhow::Result<A> {
     let command = A::command().name(name);
     let command = command.bin_name(format!("bert {name}")).display_name(format!("bert-{name}"));

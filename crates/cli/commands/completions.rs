@@ -25,7 +25,7 @@ pub struct Args {
 
 /// Names that a shell offers for some flags and arguments.
 struct Names {
-    /// The flags and arguments: their ids, and the beginnings of their value names.
+    /// The flags and arguments: their ids, and the prefixes of their value names.
     arguments: &'static [(&'static str, &'static str)],
     names: fn() -> Vec<&'static str>,
     /// Whether the value may also be a path.
@@ -62,7 +62,8 @@ const NAMES: [Names; 6] = [
     Names { arguments: &[("name", "EXPERIMENT")], names: experiment::names, or_path: false },
 ];
 
-/// Returns a command whose flags and arguments, also in its subcommands, have their names as possible values.
+/// Returns a command whose flags and arguments have the names in [`NAMES`] as possible values, in its subcommands
+/// too.
 fn with_names(command: Command) -> Command {
     command.mut_args(with_own_names).mut_subcommands(with_names)
 }
@@ -78,7 +79,8 @@ fn with_own_names(argument: Arg) -> Arg {
     }
 }
 
-/// Returns a script that offers paths too where a value may be one. `clap_complete` offers only the possible values.
+/// Returns the script with paths added to the names of values that may be paths. `clap_complete` offers only the
+/// names.
 fn with_paths(script: String, shell: Shell) -> String {
     NAMES.iter().filter(|names| names.or_path).fold(script, |script, names| {
         let all = (names.names)().join(" ");

@@ -54,9 +54,9 @@ pub struct Args {
     format: FormatArgs,
 }
 
-/// Words of the model of the check: BERT's vocabulary.
+/// Vocabulary size of the model of the check, the size of BERT's vocabulary.
 const WORDS: usize = 30_522;
-/// Masked tokens of each sequence of the check.
+/// Number of masked tokens in each sequence of the check.
 const PREDICTIONS: usize = 20;
 
 /// A device of this machine.
@@ -99,7 +99,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     wrong.map_or(Ok(()), |error| Err(error.into()))
 }
 
-/// Checks a device and describes the result; the first error goes to `wrong`.
+/// Checks a device and returns the result in words. Stores the first numerical error in `wrong`.
 fn checked(
     args: &Args,
     device: DeviceName,
@@ -125,13 +125,13 @@ fn checked(
     })
 }
 
-/// Formats a number of operations or bytes per second.
+/// Formats a number of operations or bytes per second in units of 10^9.
 fn giga(rate: f64) -> String {
     let giga = rate / 1e9;
     if giga < 100.0 { format!("{giga:.1}") } else { format!("{giga:.0}") }
 }
 
-/// Formats bytes; "-" if they are unknown.
+/// Formats a number of bytes; "-" if it is unknown.
 fn bytes(bytes: Option<u64>) -> String {
     bytes.map_or_else(|| "-".to_string(), bytes_in_words)
 }
@@ -163,7 +163,7 @@ fn text(devices: &[ListedDevice]) -> String {
     devices.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
-/// Returns a row for each device.
+/// Returns a table with a row for each device.
 fn table(devices: &[ListedDevice]) -> Table {
     let numbers = ["units", "f32 (GFLOP/s)", "bf16 (GFLOP/s)", "bandwidth (GB/s)", "launch (us)"];
     let texts = ["device", "name", "backend", "memory", "largest buffer"];

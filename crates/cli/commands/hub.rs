@@ -17,15 +17,15 @@ const RECORDS: [(&str, &str); 3] = [
     ("report.json", "/config/checkpoint"),
 ];
 
-/// Downloads the model that a path means on the Hub, unless it is in the cache, and returns its name with the commit. Other
-/// paths are returned as they are.
+/// Downloads the model of the Hub that a path names, unless it is in the cache, and returns its name with the commit.
+/// Other paths are returned as they are.
 pub(super) fn pinned(path: &Path, quiet: bool) -> anyhow::Result<PathBuf> {
     let name = |path: &PathBuf| path.display().to_string();
     Ok(with_download(quiet, name, |on_event| hub_model::pinned(path, on_event))?)
 }
 
-/// Returns the start of a training like [`pinned`]. If the output folder has an earlier start from the same model of
-/// the Hub, its commit is used again, so that a resumed training has the same weights.
+/// Returns the path of the model that a run starts from, like [`pinned`]. If the output folder records a commit of
+/// the same model of the Hub, that commit is used again, so that a resumed run starts from the same weights.
 pub(super) fn pinned_start(path: &Path, output: &Path, quiet: bool) -> anyhow::Result<PathBuf> {
     let name = hub_name(path).filter(|name| name.revision() == "main");
     let recorded = name.and_then(|name| recorded(output, name.id()));
@@ -41,7 +41,7 @@ pub(super) fn folder_of_name(path: &Path, quiet: bool) -> anyhow::Result<PathBuf
     Ok(bert_hub::snapshot(path).unwrap_or_else(|| path.to_path_buf()))
 }
 
-/// Returns the name with a commit that an output folder, or a folder in it, records for a model.
+/// Returns the name, with a commit, that an output folder or one of its subfolders records for a model.
 fn recorded(output: &Path, id: &str) -> Option<PathBuf> {
     let entries = std::fs::read_dir(output).ok()?.filter_map(|entry| Some(entry.ok()?.path()));
     let mut folders: Vec<PathBuf> = entries.collect();

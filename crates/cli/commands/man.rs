@@ -24,7 +24,7 @@ pub struct Args {
 pub fn run(args: &Args, programs: Vec<Command>) -> anyhow::Result<()> {
     let mut pages: Vec<(Man, OutputFile)> = Vec::new();
     for program in programs {
-        // As in `clap_mangen::generate_to`.
+        // Prepare the program as `clap_mangen::generate_to` does.
         let mut program = short_version(program).mut_subcommands(short_version).disable_help_subcommand(true);
         program.build();
         for page in with_subcommands(program).into_iter().map(Man::new) {

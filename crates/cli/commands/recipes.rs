@@ -30,7 +30,7 @@ struct ListedRecipe {
     title: String,
 }
 
-/// Returns a row for each recipe.
+/// Returns a table with a row for each recipe.
 fn table(recipes: &[ListedRecipe]) -> Table {
     let row = |recipe: &ListedRecipe| {
         vec![recipe.name.to_string(), recipe.programs.join(", "), recipe.title.clone()]

@@ -11,7 +11,8 @@ use bert_storage::on_disk;
 pub fn arguments() -> Vec<OsString> {
     let arguments: Vec<OsString> = std::env::args_os().map(|argument| with_path(&argument)).collect();
     let choice = match color_choice(&arguments) {
-        // With CI in the environment, Auto means colours on any terminal.
+        // If the environment has `CI`, the automatic choice shows colours on any terminal, even on one that cannot
+        // display them.
         ColorChoice::Auto if is_dumb() => ColorChoice::Never,
         choice => choice,
     };
@@ -38,12 +39,12 @@ fn color_choice(arguments: &[OsString]) -> ColorChoice {
     }
 }
 
-/// Converts an argument, or the value after the `=` of a flag, to a path if it is a `file://` URL.
+/// Returns an argument in which a `file://` URL, also after the `=` of a flag, is replaced by its path.
 fn with_path(argument: &OsString) -> OsString {
     with_value(argument, |text| on_disk(Path::new(text)).into_owned().into_os_string())
 }
 
-/// Changes an argument, or the value after the `=` of a flag.
+/// Returns an argument with `change` applied to it, or to the value after the `=` of a flag.
 pub fn with_value(argument: &OsString, change: impl Fn(&OsStr) -> OsString) -> OsString {
     let flag = argument.to_str().filter(|text| text.starts_with("--")).and_then(|text| text.split_once('='));
     match flag {

@@ -4,7 +4,7 @@
 use clap::builder::{Resettable, StyledStr};
 use clap::{Arg, Command};
 
-/// Flags that several programs have. They stand before the headings.
+/// Flags that several programs have. They come before the headings.
 const WITHOUT_HEADING: [&str; 11] = [
     "checkpoint",
     "output",
@@ -21,7 +21,7 @@ const WITHOUT_HEADING: [&str; 11] = [
 
 /// Maximum width of a usage line.
 const USAGE_WIDTH: usize = 80;
-/// Text before the first line; the others are indented by its width.
+/// Text before the first usage line; the other lines are indented by its width.
 const USAGE: &str = "Usage: ";
 
 /// Adds `--color` to a program and shortens the texts of its `-h`. [`arguments`](crate::options::command_line::arguments) reads
@@ -32,7 +32,8 @@ pub fn arranged(program: Command) -> Command {
     let help = "When to use colours: auto means on a terminal, unless NO_COLOR is set";
     let color = color.default_value("auto").global(true).hide_short_help(true).display_order(1000).help(help);
     let program = with_short_help(program.arg(color));
-    // A built program has the full names of its commands, but also a help command for each of them.
+    // Only a built program has the full names of its commands. It also has a help command for each of them, so only
+    // its usage lines are used.
     let mut built = program.clone();
     built.build();
     with_wrapped_usage(program, &built)

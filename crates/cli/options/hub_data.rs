@@ -14,7 +14,7 @@ use crate::options::command_line::with_value;
 use crate::output::download::with_download;
 
 /// The options that name files to read. No other option may name a data set: its files in the cache would be changed.
-/// `flags` belong to another command.
+/// The option `flags` contains the flags of another command.
 const READ: [&str; 11] = [
     "input",
     "data",
@@ -60,7 +60,7 @@ pub fn with_local_data(command: &Command, line: Vec<OsString>) -> anyhow::Result
             .and_then(|text| text.split_once('='));
         let value = flag.map_or(value, |(_, value)| OsStr::new(value));
         let names = if option == "input" { split_lists(&[value.into()]) } else { vec![value.into()] };
-        // `bert launch` passes its command on.
+        // `bert launch` passes its command to `pretrain`, which downloads the data sets.
         if option == "command" || !names.iter().any(|name| is_data_name(name.as_os_str())) {
             continue;
         }
@@ -116,7 +116,7 @@ fn is_data_name(text: &OsStr) -> bool {
     text.to_str().is_some_and(DataName::begins)
 }
 
-/// Returns the path in the cache of files of the Hub; other paths are returned as they are.
+/// Returns the path of files of the Hub in the cache; other paths are returned as they are.
 fn local_path(path: PathBuf, quiet: bool) -> Result<OsString, bert_hub::Error> {
     let Some(text) = path.to_str().filter(|text| DataName::begins(text)) else { return Ok(path.into()) };
     let name = DataName::parse(text)?;

@@ -11,7 +11,7 @@ use bert_finetuning::Choices;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, ArgMatches, Command};
 
-/// Largest number.
+/// Largest absolute value of a number.
 const MAX: f64 = 1e9;
 
 /// Parses a command line, the name of the program first, and checks the bounds of its numbers.

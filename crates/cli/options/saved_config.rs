@@ -200,7 +200,7 @@ fn flags(config: &Command, key: &str, value: &Value) -> Result<Vec<OsString>, St
     }
 }
 
-/// Returns a text, number or truth value as a text.
+/// Returns a string, number or Boolean as text; `None` for other values.
 fn text_of(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => Some(text.clone()),

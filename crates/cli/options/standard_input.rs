@@ -34,7 +34,7 @@ pub struct StandardInput {
 struct TextCopy {
     file: File,
     path: PathBuf,
-    /// Removes the file's name when it is dropped.
+    /// The name of the file, which is removed when this value is dropped; `None` on Linux.
     _name: Option<TempPath>,
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-/// The features of the build, each with whether it is on.
+/// The features of the package, and whether this build has each of them.
 const FEATURES: [(&str, bool); 10] = [
     ("flex", cfg!(feature = "flex")),
     ("ndarray", cfg!(feature = "ndarray")),

@@ -27,7 +27,7 @@ pub fn with_clock<T>(title: &str, work: impl FnOnce() -> anyhow::Result<T>) -> a
     });
     let result = work();
     drop(end);
-    // The clock cannot panic.
+    // The result can be discarded, because the clock's thread does not panic.
     let _ = clock.join();
     let elapsed = started.elapsed();
     if result.is_ok() && elapsed > SILENT && status_line::is_available() {

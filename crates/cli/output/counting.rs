@@ -4,7 +4,7 @@ use bert_training::CountingEvent;
 
 use crate::output::progress::{Progress, print_warning};
 
-/// Units of the display: a tenth of a per cent.
+/// Number of units of the whole work in the display; one unit is a tenth of a per cent.
 const UNITS: f64 = 1000.0;
 
 /// Progress display of the counting.

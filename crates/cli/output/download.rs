@@ -4,8 +4,8 @@ use bert_hub::Event;
 
 use crate::output::progress::{Progress, print_note};
 
-/// Calls a function that may download files, and shows their progress; returns its result. `name` returns what was
-/// downloaded.
+/// Calls a function that may download files, and shows their progress; returns its result. `name` returns the name of
+/// the result for the last message.
 pub fn with_download<T, E>(
     quiet: bool,
     name: impl FnOnce(&T) -> String,

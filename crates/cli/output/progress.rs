@@ -99,7 +99,7 @@ impl Progress {
         self.set(megabytes(at.done), "MB");
     }
 
-    /// Prints the whole time of the finished work.
+    /// Prints the total time of the finished work.
     pub fn done(&self) {
         self.line(&format!("done in {}", duration(self.created.elapsed().as_secs_f64())));
     }

@@ -1,4 +1,4 @@
-//! Puts the output in order when a signal ends the process: the terminal, and the files that are not complete.
+//! Ends the process on a signal, after the terminal is restored or incomplete files are removed.
 
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;

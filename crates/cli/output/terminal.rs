@@ -57,7 +57,7 @@ pub fn stderr_width() -> usize {
     terminal_size_of(stderr()).map_or(usize::MAX, |(width, _)| width.0.into())
 }
 
-/// Returns the options of a line break between words, at most `width` columns apart. A longer word is not broken.
+/// Returns the options for breaking lines between words at `width` columns. A longer word is not broken.
 pub(crate) fn between_words<'a>(width: usize) -> Options<'a> {
     Options::new(width)
         .break_words(false)

@@ -60,7 +60,7 @@ impl GroupArgs {
             !timeout.is_zero(),
             clap::Error::raw(clap::error::ErrorKind::InvalidValue, "--group-timeout must be more than 0\n")
         );
-        // `auto` names none of them.
+        // `auto` is not the name of an engine, so the plan chooses one.
         let engine = Engine::ALL.into_iter().find(|engine| engine.to_string() == self.group);
         let plan = Plan::choose(engine, &variable, &host_name())?;
         if matches!(plan, Plan::Alone) {

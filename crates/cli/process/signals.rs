@@ -55,7 +55,7 @@ pub fn stop_on_signals_after(has_started: Arc<AtomicBool>) -> anyhow::Result<Sto
     if std::env::var_os(STOP_AT_END_OF_INPUT).is_some() {
         let flag = stop.clone();
         std::thread::spawn(move || {
-            // An error is an end, too: nobody writes to this pipe.
+            // An error counts as the end of the input too, because nobody writes to this pipe.
             let _ = std::io::stdin().read(&mut [0]);
             if !has_started.load(Ordering::Relaxed) {
                 std::process::exit(128 + SIGTERM);

@@ -82,9 +82,9 @@ impl Attention {
     /// [`crate::model_dir::model_folder::resolve_tuned_folder`]) for a text or pair.
     ///
     /// # Errors
-    /// Fails when the model lacks a layer or a head, when it has fewer positions than the options ask for, when an encoder is given for a model that has one, when the text
-    /// is a pair and the model has one segment, when the folder cannot be read, or when its vocabulary does not fit its
-    /// model.
+    /// Fails when the model lacks a layer or a head, when it has fewer positions than the options ask for, when an
+    /// encoder is given for a model that has one, when the text is a pair and the model has one segment, when the
+    /// folder cannot be read, or when its vocabulary does not fit its model.
     pub fn from_model<'a>(
         folder: &Path,
         text: impl Into<InputText<'a>>,
@@ -155,7 +155,7 @@ impl Attention {
 }
 
 impl QueriesAndKeys {
-    /// Returns the part of a head from the vectors of all heads side by side.
+    /// Returns the queries and keys of one head, cut from the vectors of all heads.
     fn for_head([queries, keys]: &[Vec<f32>; 2], head: usize, config: &BertConfig) -> Self {
         let hidden = config.hidden_size;
         let dimensions = config.hidden_size / config.num_attention_heads;

@@ -1,4 +1,5 @@
-//! Finds the words of a token sequence: word pieces belong to their word, and Chinese characters to the words of jieba.
+//! Groups the tokens of a sequence into words: word pieces form a word, and Chinese characters form the words that
+//! jieba finds.
 
 use std::ops::Range;
 
@@ -54,7 +55,7 @@ mod tests {
             word_numbers(&encoded, &vocabulary)
         };
         assert_eq!(numbers(&[2, 5, 6, 5, 3]), [0, 1, 1, 2, 3]);
-        // jieba cuts it into three words, as its README says of a longer sentence.
+        // jieba cuts these characters into three words, as in the longer example of its README.
         assert_eq!(numbers(&[2, 7, 8, 9, 10, 11, 3, 10, 3]), [0, 1, 2, 2, 3, 3, 4, 5, 6]);
     }
 }

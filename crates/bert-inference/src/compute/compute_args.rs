@@ -40,12 +40,15 @@ impl Default for ComputeArgs {
 }
 
 impl ComputeArgs {
-    /// Returns the precision of matrix products, or the device's default.
+    /// Returns the requested precision of matrix products, or the device's default.
     pub fn precision(&self) -> PrecisionChoice {
         PrecisionChoice::or_default(self.precision, self.device)
     }
 
-    /// Returns the precision of matrix products, if the device and the kernels have it.
+    /// Returns the requested precision of matrix products, or else `default`.
+    ///
+    /// # Errors
+    /// Fails when the device or the kernels do not support the precision.
     pub fn checked_precision(&self, default: PrecisionChoice) -> Result<PrecisionChoice, Error> {
         let precision = self.precision.unwrap_or(default);
         precision.check(self.device, self.kernels).map(|()| precision)
@@ -63,7 +66,8 @@ pub struct HelpGroup {
     pub rare: &'static [&'static str],
 }
 
-/// Puts a flag under its heading. Flags without a heading come first in the help.
+/// Returns a flag with its heading from `groups`; `-h` hides rare flags. A flag that is in no group is unchanged and
+/// comes first in the help.
 #[cfg(feature = "cli")]
 pub fn with_heading(flag: clap::Arg, groups: &[HelpGroup]) -> clap::Arg {
     let id = flag.get_id().to_string();

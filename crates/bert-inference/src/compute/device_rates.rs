@@ -16,7 +16,7 @@ pub struct DeviceRates {
     pub bf16_flops: Option<f64>,
     /// Bytes per second that an elementwise operation reads and writes.
     pub memory_bytes: f64,
-    /// Seconds of an operation on one element.
+    /// Duration of an operation on one element, in seconds.
     pub launch_seconds: f64,
 }
 
@@ -24,9 +24,10 @@ pub struct DeviceRates {
 const HIDDEN: usize = 768;
 /// Width inside the feed-forward network of BERT-base.
 const INTERMEDIATE: usize = 3072;
-/// Numbers of tokens of the product. The first number whose product takes long enough is used.
+/// Numbers of tokens (rows) of the measured product. The first number whose product takes at least [`ONE`] is used.
 const TOKENS: [usize; 3] = [256, 2048, 16_384];
-/// Numbers of elements of a large tensor. The first number whose operation takes long enough is used.
+/// Numbers of elements of the tensor that is read and written. The first number whose operation takes at least
+/// [`ONE`] is used.
 const ELEMENTS: [usize; 3] = [1 << 20, 1 << 23, 1 << 26];
 /// Minimum duration of one operation.
 const ONE: Duration = Duration::from_millis(2);
@@ -34,7 +35,7 @@ const ONE: Duration = Duration::from_millis(2);
 const MEASURED: Duration = Duration::from_millis(100);
 
 impl DeviceRates {
-    /// Measures a device. `bf16` measures products in bf16 as well.
+    /// Measures a device. Products in bf16 are measured only if `bf16` is true.
     pub fn measure(device: &Device, bf16: bool) -> Self {
         let rate_in = |precision| product_rate(device, precision);
         Self {
@@ -67,7 +68,7 @@ fn memory_rate(device: &Device) -> f64 {
     rate(ELEMENTS, of)
 }
 
-/// Returns the seconds of an operation on one element.
+/// Returns the duration of an operation on one element, in seconds.
 fn launch_seconds(device: &Device) -> f64 {
     let x = Tensor::<1>::ones([1], device);
     seconds(device, || x.clone().add_scalar(1.0))
@@ -87,12 +88,12 @@ fn rate(sizes: [usize; 3], of: impl Fn(usize) -> (f64, f64)) -> f64 {
     rate
 }
 
-/// Returns the mean seconds of an operation, without the first call, which compiles kernels.
+/// Returns the mean duration of an operation in seconds, without the first call, which compiles kernels.
 fn seconds<const D: usize>(device: &Device, operation: impl Fn() -> Tensor<D>) -> f64 {
     let run = |times: usize| {
         let started = Instant::now();
         (0..times).for_each(|_| drop(operation()));
-        // A device that fails here fails its check, or its first step, with an error.
+        // The error can be discarded: a device that fails here also fails its check or its first step, with an error.
         let _ = device.sync();
         started.elapsed()
     };
@@ -113,7 +114,7 @@ mod tests {
 
     #[test]
     fn rate_is_that_of_the_first_slow_size() {
-        // One unit of work per microsecond, after 1 ms.
+        // An operation takes 1 ms, and another microsecond for each unit of work.
         let of = |size: usize| (1e-3 + size as f64 * 1e-6, size as f64);
         assert_eq!(rate([10, 2000, 20_000], of), 2000.0 / (1e-3 + 2e-3));
         assert_eq!(rate([1, 2, 4], of), 4.0 / (1e-3 + 4e-6));

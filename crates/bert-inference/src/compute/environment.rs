@@ -30,7 +30,7 @@ pub fn environment_of_run() -> Value {
     environment
 }
 
-/// The start of a run.
+/// The program, the command line and the computers with which a run was started.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Invocation {
     /// Commit of the program.
@@ -46,7 +46,7 @@ pub struct Invocation {
 }
 
 impl Invocation {
-    /// Returns the start of this process. `hosts` has the computer of each rank of the run.
+    /// Returns the invocation of this process. `hosts` has the name of the computer of each rank.
     pub fn now(hosts: Vec<String>) -> Self {
         Self {
             commit: commit().to_owned(),

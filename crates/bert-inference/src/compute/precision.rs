@@ -37,7 +37,7 @@ pub enum PrecisionChoice {
 }
 
 impl PrecisionChoice {
-    /// Returns its name on the command line.
+    /// Returns the name of the precision on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Self::F32 => "f32",
@@ -45,7 +45,7 @@ impl PrecisionChoice {
         }
     }
 
-    /// Returns the requested precision, or the device's default: bf16 on CUDA, f32 on a CPU.
+    /// Returns the requested precision, or the device's default: bf16 on CUDA, f32 on other devices.
     pub fn or_default(asked: Option<Self>, device: DeviceName) -> Self {
         asked.unwrap_or(match device {
             DeviceName::Cuda(_) => Self::Bf16,

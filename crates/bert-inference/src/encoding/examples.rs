@@ -171,7 +171,7 @@ impl ClassificationBatch {
         int_vector(&self.labels.iter().map(class).collect::<Vec<_>>(), device)
     }
 
-    /// Returns the scores after `scaled`, `[batch]`.
+    /// Returns the scores, each changed by `scaled`, `[batch]`.
     ///
     /// # Panics
     /// Panics if an example has no score.

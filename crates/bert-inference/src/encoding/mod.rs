@@ -1,4 +1,4 @@
-//! Text to model input: tokenizes examples, questions and sentences, and pads them to batches.
+//! Converts texts to model inputs: tokenizes examples, questions and sentences, and pads them to batches.
 
 pub mod examples;
 pub(crate) mod model_tokenizer;

@@ -229,8 +229,8 @@ fn principal_components(matrix: &[f64], d: usize) -> ([Vec<f64>; COMPONENTS], [f
     (vectors, variances)
 }
 
-/// Makes each vector orthogonal to the vectors before it and scales it to length 1 (Gram-Schmidt). A vector without a
-/// remainder becomes zero.
+/// Makes each vector orthogonal to the vectors before it and scales it to length 1 (Gram-Schmidt). A vector that is a
+/// combination of the vectors before it becomes zero.
 fn orthonormalize(vectors: &mut [Vec<f64>; COMPONENTS]) {
     for at in 0..COMPONENTS {
         for before in 0..at {

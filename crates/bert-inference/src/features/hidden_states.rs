@@ -34,7 +34,7 @@ const DEFAULT_LENGTH: usize = 128;
 pub struct LineFeatures {
     /// Line number from 0, blank lines included: `linex_index`.
     pub line: u64,
-    /// The text; the first one of a pair.
+    /// The text, or the first text of a pair.
     pub text: String,
     /// Word pieces, including `[CLS]` and `[SEP]`.
     pub tokens: Vec<String>,
@@ -295,7 +295,8 @@ fn layers_at(extractor: &Extractor, line: &LineFeatures, at: usize) -> Vec<Layer
     extractor.layers.iter().zip(&line.layers).map(layer).collect()
 }
 
-/// Matches Python's `round(float(x), 6)`: the product of a float's 24 bits and the 14 bits of 5^6 is exact.
+/// Returns the value of Python's `round(float(x), 6)`: the product of a float's 24 bits and the 14 bits of 5^6 is
+/// exact.
 fn rounded(x: f32) -> f64 {
     (f64::from(x) * 1e6).round_ties_even() / 1e6
 }

@@ -25,7 +25,7 @@ const MODELS: &[(&str, Files)] = &[(NAME, bert_tiny_en::FILES), (NAMES[1], bert_
 #[cfg(not(feature = "builtin-models"))]
 const MODELS: &[(&str, Files)] = &[];
 
-/// Returns the name of the built-in model that a path means. An existing file or folder of this name takes precedence.
+/// Returns the name of the built-in model that a path names. An existing file or folder of this name takes precedence.
 pub fn meant(path: &Path) -> Option<&'static str> {
     let named = MODELS.iter().map(|(name, _)| *name).find(|name| path == Path::new(name));
     named.filter(|_| !path.exists())

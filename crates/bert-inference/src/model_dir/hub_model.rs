@@ -7,12 +7,12 @@ use bert_hub::{Event, Hub, ModelName, Settings};
 use crate::error::Error;
 use crate::model_dir::builtin_model;
 
-/// Beginnings of the names that models without an owner have.
+/// Prefixes of the names of models without an owner.
 const WITHOUT_OWNER: [&str; 3] = ["bert-", "distilbert-", "roberta-"];
 
-/// Returns the name on the Hub that a path means: `OWNER/MODEL` or a name without an owner, optionally followed by
-/// `@REVISION`. Existing files and folders and built-in models take precedence. Without a revision, a missing path in
-/// an existing folder is not a name.
+/// Returns the name of the model of the Hub that a path refers to: `OWNER/MODEL` or a name without an owner,
+/// optionally followed by `@REVISION`. Existing files and folders and built-in models take precedence. Without a
+/// revision, a missing path in an existing folder is not a name.
 pub fn hub_name(path: &Path) -> Option<ModelName> {
     let text = path.to_str().filter(|_| !path.exists() && builtin_model::meant(path).is_none())?;
     let name = ModelName::parse(text)?;
@@ -23,11 +23,11 @@ pub fn hub_name(path: &Path) -> Option<ModelName> {
     (is_name || text.contains('@')).then_some(name)
 }
 
-/// Downloads the model that a path means, unless it is in the cache, and returns its name with the commit, which
-/// identifies the same weights at any time and on any computer. Returns other paths unchanged.
+/// Downloads the model of the Hub that a path names, unless it is in the cache, and returns its name with the commit,
+/// which identifies the same weights at any time and on any computer. Returns other paths unchanged.
 ///
 /// # Errors
-/// Fails when the model is neither in the cache nor can be downloaded.
+/// Fails when the model is not in the cache and cannot be downloaded.
 pub fn pinned(path: &Path, on_event: &mut dyn FnMut(Event)) -> Result<PathBuf, Error> {
     match hub_name(path) {
         Some(name) => Ok(Hub::from_environment()?.model(&name, on_event)?.name.to_string().into()),
@@ -35,8 +35,8 @@ pub fn pinned(path: &Path, on_event: &mut dyn FnMut(Event)) -> Result<PathBuf, E
     }
 }
 
-/// Returns the folder of the model that a path means, if it means a model of the Hub. Without `may_download`, the model
-/// must be in the cache.
+/// Returns the folder of the model of the Hub that a path names; `None` for other paths. If `may_download` is false,
+/// the model must be in the cache.
 pub(super) fn hub_folder(path: &Path, may_download: bool) -> Result<Option<PathBuf>, Error> {
     let Some(name) = hub_name(path) else { return Ok(None) };
     let mut settings = Settings::from_environment()?;

@@ -119,7 +119,7 @@ pub(crate) struct OpenedModel<M> {
     pub(crate) config: BertConfig,
     pub(crate) text: ModelTokenizer,
     pub(crate) device: Device,
-    /// The training of the model.
+    /// The description of the model.
     pub(crate) description: ModelDescription,
     /// Maximum sequence length.
     pub(crate) length: EncodingLength,
@@ -127,7 +127,7 @@ pub(crate) struct OpenedModel<M> {
 
 impl<M> OpenedModel<M> {
     /// Prepares a loaded model for texts. [`ModelDescription::encoding_length`] decides the length: `asked`, or else
-    /// the trained one, which is `default` if it is unknown.
+    /// the length of the training. If that length is unknown, it is `default`.
     ///
     /// # Errors
     /// Fails when the model has fewer positions than `asked`.

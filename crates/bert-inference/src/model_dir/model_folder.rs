@@ -100,7 +100,7 @@ pub struct ModelFiles<T = ModelTokenizer> {
     pub config: BertConfig,
     /// The tokenizer.
     pub tokenizer: T,
-    /// The training of the model.
+    /// The description of the model.
     pub description: ModelDescription,
 }
 

@@ -39,7 +39,7 @@ impl ModelOptions<'_> {
     /// Fails when the device does not support the precision.
     pub(crate) fn compute(self, description: &ModelDescription) -> Result<Compute, Error> {
         let kernels = description.kernels.unwrap_or(KernelChoice::Fused);
-        // A GPU without bf16 runs a model that was trained in bf16 with another precision.
+        // On a GPU without bf16, a model that was trained in bf16 runs in the GPU's default precision.
         let trained = description
             .precision
             .filter(|trained| self.device.is_cpu() || trained.check(self.device, kernels).is_ok());

@@ -156,7 +156,7 @@ mod tests {
 
     #[test]
     fn classes_are_chosen_by_mean_probability() {
-        // Two models of three say no, but the third is sure.
+        // Two models of three predict `no`, but the third predicts `yes` with probability 1.
         let json = combined("x", &[class("no", 0.375), class("no", 0.375), class("yes", 1.0)]);
         assert_eq!((&json["label"], &json["seeds"], &json["agree"]), (&"yes".into(), &3.into(), &1.into()));
         let mean = json["probabilities"]["yes"].as_f64().unwrap();

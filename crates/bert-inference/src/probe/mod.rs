@@ -1,4 +1,4 @@
-//! Shows on which words a prediction depends. The methods are replacing a word, leaving it out, and gradients.
+//! Shows on which words a prediction depends: replaces a word, removes a word, or computes gradients.
 
 mod prober;
 mod saliency;

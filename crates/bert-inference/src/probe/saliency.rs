@@ -190,7 +190,7 @@ fn probability_of(answer: &Answer, class: usize) -> Option<f32> {
     }
 }
 
-/// Returns the embeddings of a text, whose gradients are wanted, and the states of the last layer.
+/// Returns the embeddings of a text, with gradients enabled, and the states of the last layer.
 ///
 /// # Shapes
 /// Both are `[1, seq, hidden]`.

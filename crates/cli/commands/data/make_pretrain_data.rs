@@ -70,7 +70,7 @@ pub struct Args {
     tasks: Option<u32>,
 }
 
-/// Puts a flag under its heading in the help; `-h` hides the rare ones. Flags without a heading come first.
+/// Returns a flag with its heading in the help; `-h` hides rare flags. Flags without a heading come first.
 fn with_heading(flag: Arg) -> Arg {
     let (heading, is_rare) = match flag.get_id().as_str() {
         "split_sentences" | "text_column" => ("Text", false),
@@ -181,8 +181,8 @@ fn require_flags(args: &Args) -> anyhow::Result<()> {
     }
 }
 
-/// Builds the held-out data set, if one is wanted, and prints its report. With `--json`, the manifest of this data set
-/// is not printed, because a program prints only one object; it is in the data set's folder.
+/// Builds the held-out data set, if one is requested, and prints its report. With `--json`, the manifest of this data
+/// set is not printed, because a program prints only one object; it is in the data set's folder.
 fn show_held_out(args: &Args, training: &Manifest) -> anyhow::Result<()> {
     let built = with_progress(args.quiet, |on_progress| build_held_out(&args.config, training, on_progress))?;
     match built {
@@ -210,7 +210,8 @@ fn copy_standard_input(args: &mut Args) -> anyhow::Result<StandardInput> {
     StandardInput::copy(input, scratch.as_deref(), output.as_deref(), args.quiet)
 }
 
-/// Returns a note that names the vocabulary file, unless that is a plain file with one token per line.
+/// Returns a note about a vocabulary that is read from JSON: its file and its number of tokens. Returns `None` for a
+/// file with one token per line.
 fn vocabulary_note(config: &BuildConfig) -> anyhow::Result<Option<String>> {
     let Some(path) = config.vocab.as_deref() else { return Ok(None) };
     let files = TokenizerFiles::read(path)?;

@@ -36,7 +36,7 @@ struct Verified {
     checks: Vec<Check>,
 }
 
-/// Returns a row for each check.
+/// Returns a table with a row for each check.
 fn table(checks: &[Check]) -> Table {
     let row = |Check { name, rows, problem }: &Check| {
         let rows = rows.map(|rows| rows.to_string()).unwrap_or_default();

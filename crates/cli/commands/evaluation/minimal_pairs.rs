@@ -104,7 +104,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     anyhow::ensure!(!pairs.is_empty(), "--input: no pair in {} files", files.len());
     truncation.message("the input", *tokens).iter().for_each(print_warning);
     let phenomena = PairAccuracy::by_phenomenon(&pairs);
-    // Several rows end with a row of all pairs.
+    // If there are several phenomena, the last row is the accuracy over all pairs.
     let single = &phenomena[..phenomena.len().max(2) - 1];
     let accuracies: Vec<f64> = single.iter().map(|row| row.accuracy).collect();
     let mean = accuracies.iter().sum::<f64>() / accuracies.len() as f64;

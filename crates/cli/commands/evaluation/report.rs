@@ -13,9 +13,10 @@ use crate::output::table::{Column, FormatArgs, Table, print_table};
 
 /// Write the page of a run or a comparison, and print diagnostics.
 ///
-/// The page is report.html in the folder of a run or a fine-tuning. Several folders are compared on one page. For a run, the page shows the curves next to the unigram and bigram baselines. The diagnostics on stderr report good
-/// results, remarks and probable errors (nothing learnt, leaking labels, overfitting, a rising loss). The command also
-/// works while the run is in progress.
+/// The page is report.html in the folder of a run or a fine-tuning. Several folders are compared on one page. For a
+/// run, the page shows the curves next to the unigram and bigram baselines. The diagnostics on stderr report good
+/// results, remarks and probable errors (nothing learnt, leaking labels, overfitting, a rising loss). The command
+/// also works while the run is in progress.
 #[derive(ClapArgs, Debug)]
 pub struct Args {
     /// Folder of the run or of the fine-tuning. Several, or a folder that contains several, are compared.
@@ -44,7 +45,7 @@ struct Written<'a> {
     findings: &'a [Finding],
 }
 
-/// Returns a row for each finding.
+/// Returns a table with a row for each finding.
 fn table(written: &Written<'_>) -> Table {
     let row = |finding: &Finding| vec![finding.severity.word().to_string(), finding.text.clone()];
     let first = written.findings.first().map(|finding| finding.text.clone());
@@ -65,7 +66,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let (report, default) = match folders.as_slice() {
         [folder] => {
             let others: Vec<&Path> = args.compare.iter().map(PathBuf::as_path).collect();
-            // The page is a file of the folder, as report.json is, so a newer one replaces it.
+            // Like report.json, the page belongs to the folder, so a newer page replaces it.
             (report(folder, &others)?, (folder.join("report.html"), OverwriteArgs { overwrite: true }))
         }
         several => {

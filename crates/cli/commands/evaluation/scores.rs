@@ -11,8 +11,9 @@ use crate::output::table::{FormatArgs, as_table, collection_table, comparison_ta
 
 /// Combine or compare separate fine-tunings of one task.
 ///
-/// These are for example the seeds of a job array, or the cells of a grid. Folders with equal settings become one summary over all their seeds. With different settings the result is a table
-/// in the order of the folders that shows the settings that differ.
+/// These are for example the seeds of a job array, or the cells of a grid. Folders with equal settings become one
+/// summary over all their seeds. With different settings the result is a table in the order of the folders that shows
+/// the settings that differ.
 #[derive(ClapArgs, Debug)]
 pub struct Args {
     /// Output folders of finetune.

@@ -55,13 +55,13 @@ pub(super) struct Setting {
     pub(super) name: String,
     /// Flags of `finetune`. `{TASK-SETTING}` is the output folder of another fine-tuning of the experiment.
     pub(super) flags: String,
-    /// The tasks, if not the ones of the experiment.
+    /// The tasks of this setting; empty for the tasks of the experiment.
     #[serde(default)]
     pub(super) tasks: Vec<Task>,
-    /// Run the first seed only.
+    /// Whether only the first seed is run.
     #[serde(default)]
     pub(super) once: bool,
-    /// Train all tasks with one encoder, with this sampling.
+    /// The sampling of the tasks if they are trained with one encoder; `None` to train each task alone.
     pub(super) together: Option<Sampling>,
 }
 

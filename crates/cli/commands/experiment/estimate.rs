@@ -1,5 +1,5 @@
 //! Estimates the time of a plan from short runs, which measure a step, an evaluation and the preparation of each kind
-//! of training.
+//! of fine-tuning.
 
 use bert_training::Resume;
 use std::collections::HashMap;
@@ -12,10 +12,11 @@ use bert_inference::StopFlag;
 
 use super::plan::{PlannedRun, Work, train_examples};
 
-/// Batches of the two short runs; the difference shows how the preparation grows with the examples.
+/// Numbers of batches of the two short runs. The difference shows how the preparation time grows with the number of
+/// examples.
 const BATCHES: [usize; 2] = [3, 12];
 
-/// Seconds of the parts of a training.
+/// The durations of the parts of a run, in seconds.
 #[derive(Clone, Copy, Debug)]
 struct Cost {
     /// Reading files and weights.
@@ -34,9 +35,9 @@ struct Cost {
 pub(super) struct Estimator<'a> {
     scratch: tempfile::TempDir,
     stop: &'a StopFlag,
-    /// The cost of each kind of training, and the folder of its last short run.
+    /// The cost of each kind of run, and the folder of its last short run.
     costs: HashMap<String, (Cost, PathBuf)>,
-    /// The short run of each output folder, for the trainings that start from it.
+    /// The folder of the short run for each output folder, for runs that start from the model in that folder.
     trials: HashMap<PathBuf, PathBuf>,
 }
 
@@ -50,7 +51,7 @@ impl<'a> Estimator<'a> {
         Ok(Self { scratch, stop, costs: HashMap::new(), trials: HashMap::new() })
     }
 
-    /// Returns the seconds of the trainings of a plan that are not finished.
+    /// Returns the estimated duration of the unfinished runs of a plan, in seconds.
     ///
     /// # Errors
     /// Fails as [`finetune`] does.
@@ -82,7 +83,7 @@ impl<'a> Estimator<'a> {
         Ok(cost.preparation + tables * examples * cost.per_example + seeds * per_seed)
     }
 
-    /// Returns the seconds of a joint training, whose steps have the batches of one task each.
+    /// Returns the estimated duration of a multi-task run in seconds. Each of its steps has a batch of one task.
     fn together(&mut self, tasks: &[FinetuneConfig]) -> anyhow::Result<f64> {
         let mut total = 0.0;
         for config in tasks {
@@ -96,7 +97,7 @@ impl<'a> Estimator<'a> {
         Ok(total)
     }
 
-    /// Returns the cost of a kind of training. The first call for a kind measures it in two short runs.
+    /// Returns the cost of a kind of run. The first call for a kind measures the cost in two short runs.
     fn cost(&mut self, config: &FinetuneConfig) -> anyhow::Result<Cost> {
         let key = format!(
             "{} {} {} {:?} {:?} {} {:?} {:?}",
@@ -126,14 +127,14 @@ impl<'a> Estimator<'a> {
         Ok(cost)
     }
 
-    /// Returns the folder itself, or the short run of a training that is not finished.
+    /// Returns the folder, or the folder of its short run if the run itself is not finished.
     fn existing(&self, folder: &Path) -> PathBuf {
         let trial = self.trials.get(folder).filter(|_| !folder.join("report.json").exists());
         trial.cloned().unwrap_or_else(|| folder.to_owned())
     }
 
-    /// Runs a configuration for one epoch of a few batches. Returns its cost, with the whole preparation in one part, its
-    /// number of examples and its folder.
+    /// Runs a configuration for one epoch of a few batches. Returns the cost, with the whole preparation in
+    /// `preparation`, the number of examples and the output folder.
     fn trial(&mut self, config: &FinetuneConfig, batches: usize) -> anyhow::Result<(Cost, f64, PathBuf)> {
         let output = self.scratch.path().join(format!("{}-{}", self.costs.len(), batches));
         let usual = config.train_batch_size.as_ref().map(|choices| choices.values()[0]);
@@ -163,7 +164,7 @@ fn epochs(config: &FinetuneConfig) -> anyhow::Result<f64> {
     Ok(choices.values()[0])
 }
 
-/// Takes the times of the events of a short run.
+/// The times of the events of a short run.
 struct Clock {
     started: Instant,
     steps: Vec<f64>,

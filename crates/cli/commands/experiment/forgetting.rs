@@ -92,7 +92,7 @@ pub(super) fn run(args: &Args, experiment: &Experiment, stop: &StopFlag) -> anyh
     Ok(Some(Report { results, body }))
 }
 
-/// Returns the largest rise of the loss in a sentence.
+/// Returns a sentence about the largest rise of the loss.
 fn verdict(rows: &[Vec<Cell>]) -> String {
     let loss = |row: &Vec<Cell>| row[5].value().unwrap_or(f64::NAN);
     let Some(before) = rows.first() else { return String::new() };
@@ -136,7 +136,7 @@ fn sequences(planner: &mut Planner<'_>) -> anyhow::Result<Vec<PlannedRun>> {
     Ok(plan)
 }
 
-/// The finished trainings of one checkpoint.
+/// The finished runs of one checkpoint.
 struct Measured<'a> {
     planner: &'a Planner<'a>,
     plan: &'a [PlannedRun],
@@ -146,19 +146,20 @@ struct Measured<'a> {
 }
 
 impl Measured<'_> {
-    /// Returns the figures of the checkpoint.
+    /// Returns the masked-LM scores of the checkpoint.
     fn before(&self) -> anyhow::Result<MaskedLmScores> {
         masked_lm(&self.planner.models[self.model].folder, self.text)
     }
 
-    /// Returns the figures of the encoder of a fine-tuned model with the heads of the checkpoint.
+    /// Returns the masked-LM scores of the encoder of a fine-tuned model with the heads of the checkpoint.
     fn masked_lm_of(&self, tuned: &Path) -> anyhow::Result<MaskedLmScores> {
         let target = tempfile::tempdir()?;
         transplant_encoder(&tuned.join("model"), &self.planner.models[self.model].folder, target.path())?;
         masked_lm(target.path(), self.text)
     }
 
-    /// Returns a row; `dev` has the scores of each seed on the task, which comes with the score of a constant answer.
+    /// Returns a row. `dev` has the score of each seed on the task, and `task` has the task with the score of a
+    /// constant answer.
     fn row(
         &self,
         setting: &str,
@@ -238,7 +239,7 @@ impl Measured<'_> {
         Ok(())
     }
 
-    /// Adds the rows of the joint training.
+    /// Adds the rows of the multi-task runs.
     fn together(&self, rows: &mut Vec<Vec<Cell>>) -> anyhow::Result<()> {
         let settings = self.planner.experiment.settings.iter().filter(|setting| setting.together.is_some());
         for setting in settings {
@@ -265,14 +266,14 @@ fn constant(report: &FinetuneReport) -> f64 {
     report.dev.majority_baseline.get(report.dev.task.spec().primary).unwrap_or(f64::NAN)
 }
 
-/// Returns the score of each fine-tuning on dev.
+/// Returns the dev score of the first seed of each fine-tuning.
 fn last_scores(folders: &[PathBuf]) -> anyhow::Result<Vec<f64>> {
     let score =
         |report: FinetuneReport| report.runs[0].dev.get(report.dev.task.spec().primary).unwrap_or(f64::NAN);
     Ok(reports(folders)?.into_iter().map(score).collect())
 }
 
-/// Returns the figures of a pre-trained model on a data folder.
+/// Returns the masked-LM scores of a pre-trained model on a data folder.
 fn masked_lm(folder: &Path, text: &Path) -> anyhow::Result<MaskedLmScores> {
     let device = DeviceName::default().open()?;
     Ok(ForgettingTest::open(folder, &read_pretrained_config(folder)?, text, &device)?.before()?)

@@ -93,7 +93,7 @@ pub(super) fn run(args: &Args, experiment: &Experiment) -> anyhow::Result<Report
     Ok(Report { results, body })
 }
 
-/// Returns the masks of the instances in a sentence.
+/// Returns a sentence with the number of masks of each kind.
 fn verdict(instances: &[InstanceStage]) -> String {
     let tokens: usize = instances.iter().map(|one| one.tokens.len()).sum();
     let masks = || instances.iter().flat_map(|one| &one.masks);
@@ -155,12 +155,12 @@ fn instance_rows(number: usize, stages: &Stages, one: &InstanceStage) -> Vec<Vec
         row("special tokens", "create_instances_from_document", one.tokens.join(" "), one.tokens.len()),
         row("masks", "create_masked_lm_predictions", masked(one).join(" "), one.masks.len()),
     ];
-    // A single sentence has no segment B.
+    // An instance of a single sentence has no segment B.
     let is_pair = one.b.tokens > 0;
     rows.into_iter().filter(|row| is_pair || row[1] != "segment B".into()).collect()
 }
 
-/// Returns the tokens with their masks.
+/// Returns the tokens; a masked position shows the kind of the mask and the original token.
 fn masked(one: &InstanceStage) -> Vec<String> {
     let mut tokens = one.tokens.clone();
     for mask in &one.masks {

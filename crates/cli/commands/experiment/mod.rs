@@ -87,7 +87,7 @@ fn list(args: &Args) -> anyhow::Result<()> {
     })
 }
 
-/// Returns a row for each experiment.
+/// Returns a table with a row for each experiment.
 fn list_table(experiments: &[Listed]) -> Table {
     let row = |one: &Listed| {
         let tasks: Vec<String> = one.tasks.iter().map(ToString::to_string).collect();

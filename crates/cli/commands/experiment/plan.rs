@@ -21,26 +21,26 @@ use crate::commands::{model_folder, selected_device};
 pub(super) struct Model {
     /// The path as given.
     pub(super) given: PathBuf,
-    /// The path that the trainings start from, with the commit of a model of the Hub.
+    /// The path of the model that the runs start from, with the commit of a model of the Hub.
     start: PathBuf,
     /// The model folder.
     pub(super) folder: PathBuf,
     /// The configuration of the model.
     config: BertConfig,
-    /// The training of the model: its kind and settings.
+    /// The description of the model.
     description: ModelDescription,
 }
 
-/// The training of one folder.
+/// The work for one output folder.
 #[derive(Clone, Debug)]
 pub(super) enum Work {
-    /// One task.
+    /// A fine-tuning on one task.
     Single(Box<FinetuneConfig>),
-    /// Several tasks with one encoder.
+    /// A multi-task fine-tuning: several tasks with one encoder.
     Together(Box<MultitaskConfig>),
 }
 
-/// One planned training.
+/// One planned run.
 #[derive(Clone, Debug)]
 pub(super) struct PlannedRun {
     /// The number of the checkpoint, from 0.
@@ -59,7 +59,7 @@ impl PlannedRun {
         }
     }
 
-    /// Returns the configurations of its tasks.
+    /// Returns the configuration of each of its tasks.
     pub(super) fn configs(&self) -> &[FinetuneConfig] {
         match &self.work {
             Work::Single(config) => std::slice::from_ref(&**config),
@@ -67,7 +67,7 @@ impl PlannedRun {
         }
     }
 
-    /// Returns whether the training is complete.
+    /// Returns whether the run is complete.
     pub(super) fn is_finished(&self) -> bool {
         let last = match &self.work {
             Work::Single(_) => "report.json",
@@ -77,7 +77,7 @@ impl PlannedRun {
     }
 }
 
-/// Makes the plan of an experiment.
+/// The planner of an experiment.
 pub(super) struct Planner<'a> {
     pub(super) args: &'a Args,
     pub(super) experiment: &'a Experiment,
@@ -88,12 +88,12 @@ pub(super) struct Planner<'a> {
     pub(super) models: Vec<Model>,
     /// Remarks on the plan.
     pub(super) notes: Vec<String>,
-    /// The device of all trainings, once it is selected.
+    /// The device of all runs, once it is selected.
     device: Option<DeviceName>,
 }
 
 impl<'a> Planner<'a> {
-    /// Opens the checkpoints of the flags.
+    /// Creates a planner and opens the checkpoints that the flags name.
     ///
     /// # Errors
     /// Fails when a checkpoint cannot be opened, or a folder is not given.
@@ -123,7 +123,8 @@ impl<'a> Planner<'a> {
         tasks.iter().filter(is_chosen).cloned().collect()
     }
 
-    /// Returns the planned trainings of all settings; with `by_seed`, one for each seed, so that each has its model.
+    /// Returns the planned runs of all settings. With `by_seed`, each seed has its own run, so that the model of
+    /// every seed is saved.
     ///
     /// # Errors
     /// Fails when a flag is invalid, or a task file is missing.
@@ -154,7 +155,7 @@ impl<'a> Planner<'a> {
         Ok(plan)
     }
 
-    /// Returns the trainings of a setting on each task.
+    /// Returns the runs of a setting: one for each task, or with `by_seed` one for each task and seed.
     fn singles(
         &mut self,
         model: usize,
@@ -177,7 +178,7 @@ impl<'a> Planner<'a> {
         Ok(runs)
     }
 
-    /// Returns the joint training of all tasks with one seed.
+    /// Returns the multi-task run of all tasks with one seed.
     fn together(
         &mut self,
         model: usize,
@@ -195,7 +196,7 @@ impl<'a> Planner<'a> {
         Ok(PlannedRun { model, setting: setting.name.clone(), work: Work::Together(Box::new(config)) })
     }
 
-    /// Returns the folder of a training of this checkpoint.
+    /// Returns the output folder of a run of this checkpoint.
     pub(super) fn folder(&self, name: &str, model: usize) -> PathBuf {
         match self.models.len() {
             1 => self.output.join(name),
@@ -242,7 +243,7 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// Replaces `{NAME}` by the folder of that name.
+    /// Returns a flag in which `{NAME}` is replaced by the folder of that name.
     fn filled(&self, flag: &str, model: usize) -> String {
         let mut parts = flag.split('{');
         let mut filled = parts.next().unwrap_or_default().to_string();

@@ -32,7 +32,7 @@ fn headings() -> Vec<Heading> {
     ]
 }
 
-/// The column of the flips.
+/// Index of the column with the flips.
 const FLIPS: usize = 6;
 
 /// Trains with every setting and replaces words in the dev sets.
@@ -67,7 +67,7 @@ pub(super) fn run(args: &Args, experiment: &Experiment, stop: &StopFlag) -> anyh
     Ok(Some(Report { results, body: html! {} }))
 }
 
-/// Returns the replacement with most flips in a sentence.
+/// Returns a sentence about the replacement with the most flips.
 fn verdict(rows: &[Vec<Cell>]) -> String {
     let flips = |row: &&Vec<Cell>| row[FLIPS].value().unwrap_or(-1.0);
     match rows.iter().filter(|row| flips(row) >= 0.0).max_by(|a, b| flips(a).total_cmp(&flips(b))) {
@@ -149,7 +149,8 @@ fn pairs(experiment: &Experiment) -> Vec<(String, String)> {
     experiment.replacements.iter().flat_map(of).collect()
 }
 
-/// Replaces a word wherever it occurs in the dev set of a fine-tuning. Leaves out texts that would get too long.
+/// Returns the effect of replacing a word wherever it occurs in the dev set of a fine-tuning. Texts that would get
+/// too long are left out.
 fn effect(config: &FinetuneConfig, word: &str, replaced_by: &str) -> anyhow::Result<Effect> {
     let options = ModelOptions::default().with_device(config.compute.device);
     let prober = Prober::open(&config.output.join("model"), options)?;

@@ -19,7 +19,7 @@ pub(super) enum Cell {
 }
 
 impl Cell {
-    /// Returns a value with this number of decimals, or a dash.
+    /// Returns a value with this number of decimals, or a dash if there is no value.
     pub(super) fn number(value: Option<f64>, decimals: usize) -> Self {
         Self::Number(value, value.map_or("-".to_string(), |value| format!("{value:.decimals$}")))
     }

@@ -1,4 +1,4 @@
-//! Runs the plan of an experiment; finished trainings are checked and kept.
+//! Runs the plan of an experiment; finished runs are checked and kept.
 
 use std::path::Path;
 use std::time::Instant;
@@ -25,7 +25,7 @@ struct DryRun {
     folders: Vec<String>,
 }
 
-/// File that names the experiment of an output folder, written before the first training.
+/// File that names the experiment of an output folder, written before the first run.
 const STARTED: &str = "started.json";
 
 #[derive(PartialEq, serde::Serialize, serde::Deserialize)]
@@ -34,9 +34,10 @@ struct Started {
 }
 
 impl Started {
-    /// Returns the identity of the experiment of these flags.
+    /// Returns the record of the experiment that these flags select.
     fn new(args: &Args) -> Self {
-        // Every flag is listed, so that adding one requires a decision here whether it makes a different experiment.
+        // Every flag is listed, so that a new flag requires a decision here on whether it makes a different
+        // experiment.
         let Args {
             name,
             // Each fine-tuning compares these flags with its saved options, if they affect it.
@@ -45,7 +46,7 @@ impl Started {
             seeds: _,
             max_train_examples: _,
             flags: _,
-            // More tasks add fine-tunings.
+            // More tasks only add fine-tunings.
             tasks: _,
             // The instances that these flags select are computed again.
             input: _,
@@ -62,8 +63,8 @@ impl Started {
     }
 }
 
-/// Estimates the time of a plan, prints it, and runs the plan. Returns results with the times and without rows, or `None`
-/// after a dry run.
+/// Estimates the time of a plan, prints it, and runs the plan. Returns results without rows, with the estimated and
+/// the measured time, or `None` after a dry run.
 ///
 /// # Errors
 /// Fails when the output folder has other files, and as [`bert_finetuning::finetune`] does.

@@ -73,7 +73,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     })
 }
 
-/// Returns a row for each mask and word.
+/// Returns a table with a row for each mask and word.
 fn table(text: &str, masks: &[FilledMask]) -> Table {
     let row = |position: usize, FilledWord { word, probability, .. }: &FilledWord| {
         vec![position.to_string(), word.clone(), format!("{probability:.4}")]

@@ -18,8 +18,9 @@ use crate::output::stdout::print_result;
 /// what a folder can be used for.
 #[derive(ClapArgs, Debug)]
 pub struct Args {
-    /// Folder with the checkpoint, its name on the Hugging Face Hub, or its file: model.safetensors, pytorch_model.bin, an index of several files, or the
-    /// common prefix of a TensorFlow checkpoint such as bert_model.ckpt.
+    /// Folder with the checkpoint, its name on the Hugging Face Hub, or its file: model.safetensors,
+    /// pytorch_model.bin, an index of several files, or the common prefix of a TensorFlow checkpoint such as
+    /// bert_model.ckpt.
     source: PathBuf,
 
     /// Output folder, empty or new.

@@ -74,7 +74,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     })
 }
 
-/// Returns a row for each use of a model folder.
+/// Returns a table with a row for each use of a model folder.
 fn table(uses: &FolderUses) -> Table {
     let rows = uses.uses.iter().map(|row| vec![row.commands.to_string(), row.state.clone()]);
     let columns = ["commands", "state"].map(Column::text).to_vec();

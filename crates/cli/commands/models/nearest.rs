@@ -82,7 +82,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     print_table(args.format, &BTreeMap::from([("models", &models)]), table(&models), as_table)
 }
 
-/// Returns a row for each query and rank.
+/// Returns a table with a row for each query and rank.
 fn table(models: &[ModelNeighbours]) -> Table {
     let mut columns = vec![Column::text("query"), Column::number("rank")];
     let mut notes = Vec::new();

@@ -64,7 +64,7 @@ const SUBJECTS: [Subject; 3] = [subject!("nature"), subject!("science"), subject
 /// subject.
 const LABELLED_SENTENCE: usize = 3;
 
-/// Names that this command writes in its output folder.
+/// Names of the files and folders that this command writes in its output folder.
 const WRITTEN: [&str; 7] =
     ["corpus", "topics", "vocab.txt", "data", PRETRAINED, TUNED, "finetune-without-pretraining"];
 const PRETRAINED: &str = "pretrain";
@@ -177,7 +177,7 @@ fn open_output(args: &Args) -> anyhow::Result<OutputLock> {
     Ok(lock)
 }
 
-/// Lists the pages.
+/// Returns the list of the pages as text.
 fn listed(output: &Path) -> String {
     format!("pages:{}", pages(output).map(|page| format!("\n  {}", page.display())).concat())
 }

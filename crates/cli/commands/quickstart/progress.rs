@@ -64,7 +64,7 @@ impl StageProgress {
         self.set(0, "");
     }
 
-    /// Shows that `done` typical milliseconds of the present stage are done.
+    /// Sets the progress within the current stage to `done` typical milliseconds.
     fn set(&mut self, done: u64, message: &str) {
         let costs = self.costs();
         let stage = self.stage as usize;

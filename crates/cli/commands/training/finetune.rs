@@ -186,7 +186,7 @@ fn summary(report: &FinetuneReport) -> String {
     if !stopped.is_empty() {
         let _ = write!(text, "\nstopped early by --patience: {}", stopped.join(", "));
     }
-    // The warnings about the scores are printed next to the scores.
+    // The warnings about the scores are left out, because they are printed next to the scores.
     let with_scores = report.dev.warnings();
     for warning in report.warnings.iter().filter(|warning| !with_scores.contains(warning)) {
         let _ = write!(text, "\nwarning: {warning}");

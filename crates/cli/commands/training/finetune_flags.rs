@@ -26,7 +26,7 @@ pub(in crate::commands) fn parse_flags(
             return Err(clap::Error::raw(ErrorKind::ArgumentConflict, text).into());
         }
     }
-    // Required flags, which `for_task` sets.
+    // Placeholders for required flags; `for_task` sets their values.
     let required = ["--task=rte", "--data=.", "--output=."].map(String::from);
     let own = own.iter().map(|(flag, value)| format!("{flag}={value}"));
     let command = FinetuneConfig::augment_args(clap::Command::new("finetune").no_binary_name(true));

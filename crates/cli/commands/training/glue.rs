@@ -105,7 +105,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     flags.compute.device = selected_device(flags.compute.device)?;
     let folder = model_folder(&start)?;
     let model = bert_inference::ModelFiles::open(&folder)?.config;
-    // Validate every configuration before the first of many hours is spent.
+    // Validate every configuration before the first run, because the runs take hours.
     let configs = tasks.iter().map(|task| {
         find_split(task, &args.data, Split::Train)?;
         find_split(task, &args.data, Split::Dev)?;

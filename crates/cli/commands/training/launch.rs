@@ -34,8 +34,9 @@ const MAX_PAUSE: Duration = Duration::from_secs(60);
 
 /// Run pretrain in several processes on this machine.
 ///
-/// The result is the same as in one process. The processor cores are divided among the processes (ranks). Rank 0 prints its progress and the result; errors of
-/// the others have their rank in front. SIGINT, SIGTERM and SIGUSR1 are passed on to all ranks.
+/// The result is the same as in one process. The processor cores are divided among the processes (ranks). Rank 0
+/// prints its progress and the result; errors of the others have their rank in front. SIGINT, SIGTERM and SIGUSR1 are
+/// passed on to all ranks.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:
   bert launch --processes 4 -- pretrain --data data --model mini --steps 10000 \\
@@ -68,7 +69,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         );
         return Err(clap::Error::raw(clap::error::ErrorKind::InvalidValue, text).into());
     }
-    // Reports usage errors once, and not by each rank.
+    // Parse the flags here too, so that a usage error is reported once and not by each rank.
     let command = pretrain::Args::command().bin_name("pretrain");
     let output = parse_line::<pretrain::Args>(command, args.command.clone())?.config.output;
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGUSR1])?;
@@ -130,7 +131,7 @@ struct Ranks {
     _inputs: Vec<ChildStdin>,
 }
 
-/// The end of all ranks.
+/// The result of a run, when all ranks have ended.
 struct Ended {
     code: i32,
     /// The first failure in words.
@@ -183,7 +184,7 @@ impl Ranks {
                 if !status.success() {
                     first.get_or_insert(rank);
                 }
-                // After a stop, rank 0 may take long to write its checkpoint.
+                // A stop sets no deadline, because rank 0 may need a long time to write its checkpoint.
                 if !matches!(status.code(), Some(0 | 130 | 143)) {
                     deadline.get_or_insert(Instant::now() + GRACE);
                 }
@@ -198,7 +199,8 @@ impl Ranks {
 
     fn send(&self, signal: i32) {
         for (child, ended) in self.children.iter().zip(&self.ended) {
-            // A child keeps its process id until it is waited for.
+            // The id cannot belong to another process, because a child keeps its id until it is waited for. An error
+            // means that the rank has just ended.
             if let (None, Some(pid), Some(signal)) =
                 (ended, Pid::from_raw(child.id() as i32), Signal::from_named_raw(signal))
             {
@@ -260,12 +262,13 @@ fn print_labelled(rank: usize, lines: impl BufRead) {
     }
 }
 
-/// Returns the exit code of a rank; a killed rank may be started again.
+/// Returns the exit code of a rank. For a killed rank it is [`RETRY`], because the rank may be started again.
 fn code(status: ExitStatus) -> i32 {
     status.code().unwrap_or(RETRY)
 }
 
-/// Returns the exit code of the run: an error that would repeat itself comes before a stop, and a stop before 75.
+/// Returns the exit code of the run: an error that would repeat itself takes precedence over a stop, and a stop over
+/// 75.
 fn common_code(statuses: &[ExitStatus], first: Option<usize>) -> i32 {
     let codes = || first.into_iter().map(|rank| statuses[rank]).chain(statuses.iter().copied()).map(code);
     let is_error = |code: &i32| !matches!(*code, 0 | RETRY | 130 | 143);
@@ -277,7 +280,7 @@ fn common_code(statuses: &[ExitStatus], first: Option<usize>) -> i32 {
         .unwrap_or(0)
 }
 
-/// Returns the killed rank, or else the first failure, in words.
+/// Returns the reason for the end of the run in words: the killed rank, or else the first failure.
 fn reason(statuses: &[ExitStatus], first: Option<usize>) -> String {
     let killed = statuses.iter().position(|status| status.signal().is_some());
     let Some(rank) = killed.or(first) else { return String::new() };

@@ -36,7 +36,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         ..args.config.clone()
     };
     let stop = stop_on_signals()?;
-    // Without BERT and with vocabularies of its own, a model does not need a BERT folder.
+    // Without fusion, a model has its own vocabularies and needs no BERT folder.
     let needs_bert = config.fusion != Fusion::None;
     let bert = needs_bert.then(|| model_folder(&config.bert)).transpose()?;
     let mut progress = Progress::new("translate", config.steps, args.run.quiet);

@@ -30,7 +30,7 @@ impl EventFile {
         );
         let mut file = Self { out: BufWriter::new(File::create_new(folder.join(name))?) };
         file.record(&event(0).bytes(3, b"brain.Event:2"))?;
-        // A SessionLog with the status START.
+        // A SessionLog with the status START, after which TensorBoard discards the later events of earlier files.
         file.record(&event(first).bytes(7, Message::default().int(1, 1)))?;
         Ok(file)
     }

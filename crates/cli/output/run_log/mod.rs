@@ -40,7 +40,7 @@ type Scalars = Vec<(String, f64)>;
 /// The open logs of a run.
 pub struct RunLog {
     folder: Option<PathBuf>,
-    /// The event files by the name of the series: empty for a pre-training, else the cell of a grid and the seed.
+    /// The event files by the name of the series: empty for pre-training, else the cell of a grid and the seed.
     events: BTreeMap<String, EventFile>,
     command_line: Option<String>,
     command: Option<LogCommand>,
@@ -82,7 +82,7 @@ impl RunLog {
         Self { has_histograms, ..self }
     }
 
-    /// Logs an event of a pre-training.
+    /// Logs an event of pre-training.
     pub fn pretrain(&mut self, event: &PretrainEvent) {
         match event {
             PretrainEvent::Started { batch_size, .. } => self.batch_size = *batch_size,
@@ -133,7 +133,7 @@ impl RunLog {
     /// Ends the logs, and waits for the command for a limited time.
     pub fn finish(mut self, stop: &StopFlag) {
         if let Some(mut command) = self.command.take() {
-            // An ended program is reported by `finish`.
+            // The error can be discarded, because `finish` reports a program that has ended.
             let _ = command.send(&json!({ "end": true }));
             command.finish(stop).iter().for_each(print_warning);
         }
@@ -176,7 +176,7 @@ impl RunLog {
         }
     }
 
-    /// Begins the event file of a series with the settings.
+    /// Creates the event file of a series and writes the settings into it.
     fn open_events(&mut self, series: &str, step: u64) {
         let Some(folder) = self.folder.as_ref().map(|folder| folder.join(series)) else { return };
         let text = format!("```json\n{:#}\n```", self.settings);

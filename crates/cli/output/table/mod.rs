@@ -129,7 +129,8 @@ pub struct Table {
     pub page: Option<String>,
 }
 
-/// Prints a result in the form that the flags select: `value` as JSON, `text` for a terminal, else its table.
+/// Prints a result in the form that the flags select: `value` as JSON, the result of `text` as text, or `table` in
+/// the other forms.
 ///
 /// # Errors
 /// Fails as [`print()`] does.
@@ -165,7 +166,7 @@ pub fn p_value(p: f64) -> String {
 }
 
 impl Table {
-    /// Returns a table of figures with their names.
+    /// Returns a table with a row for each figure: its name and its value.
     #[must_use]
     pub fn from_figures(figures: Vec<(String, String)>) -> Self {
         Self {

@@ -1,4 +1,4 @@
-//! The tables of the results of the library.
+//! Makes tables of the results of the libraries.
 
 use bert_data::{DataReport, Estimate, LengthRange};
 use bert_finetuning::{FinetuneReport, MultitaskReport, TaskEpoch};
@@ -8,7 +8,7 @@ use bert_training::{Evaluation, PretrainOutcome};
 
 use super::{Column, Table, p_value};
 
-/// Returns the figures of an evaluation with their names.
+/// Returns the names and values of the losses and accuracies of an evaluation.
 pub fn evaluation_figures(evaluation: &Evaluation) -> Vec<(String, String)> {
     let percent = |share: f64| format!("{:.1}", 100.0 * share);
     let nats = |loss: f64| format!("{loss:.4}");
@@ -29,7 +29,7 @@ pub fn evaluation_figures(evaluation: &Evaluation) -> Vec<(String, String)> {
     figures.into_iter().map(|(name, value)| (name.to_string(), value)).collect()
 }
 
-/// Returns the figures of a pre-training.
+/// Returns the table of a pre-training run: its steps, losses and accuracies.
 pub fn outcome_table(outcome: &PretrainOutcome) -> Table {
     let mut figures = vec![
         ("steps".to_string(), outcome.steps.to_string()),
@@ -50,7 +50,7 @@ pub fn outcome_table(outcome: &PretrainOutcome) -> Table {
     Table::from_figures(figures)
 }
 
-/// Returns the figures of the estimate of a build.
+/// Returns the table of the estimate of a build.
 pub fn estimate_table(estimate: &Estimate) -> Table {
     let text = estimate.to_string();
     let figures: String =
@@ -63,7 +63,7 @@ fn none() -> String {
     "-".to_string()
 }
 
-/// Returns the figures of a data set.
+/// Returns the table of the counts of a data set.
 pub fn data_report_table(report: &DataReport) -> Table {
     let row =
         |(name, value, remark): (&str, String, String)| vec![name.trim_start().to_string(), value, remark];
@@ -79,7 +79,7 @@ pub fn data_report_table(report: &DataReport) -> Table {
     }
 }
 
-/// Returns the scores of the seeds of a fine-tuning on one set.
+/// Returns the table of the scores of a fine-tuning on one set, by seed.
 pub fn seed_summary_table(summary: &SeedSummary) -> Table {
     let metrics = summary.headings().into_iter().map(Column::number);
     let row = |SummaryRow { name, cells, note }: SummaryRow| {
@@ -120,7 +120,7 @@ pub fn finetune_table(report: &FinetuneReport) -> Table {
     all
 }
 
-/// Returns the scores of several fine-tunings, or of the seeds of a single one.
+/// Returns the table of the scores of several fine-tunings, or of the seeds of a single one.
 pub fn collection_table(collection: &Collection) -> Table {
     let [first, ..] = collection.groups.as_slice() else { return Table::default() };
     if collection.groups.len() == 1 {
@@ -169,7 +169,7 @@ fn about_dev(task: &Task, examples: usize, metric: Metric) -> String {
     format!("{task} on dev, {examples} examples: {}", metric.heading())
 }
 
-/// Returns a row for each side and one for the difference, with its interval and p-value.
+/// Returns the table of a comparison: a row for each side, and one for the difference with its interval and p-value.
 pub fn comparison_table(comparison: &Comparison) -> Table {
     let test = &comparison.test;
     let metric = comparison.test.metric;
@@ -224,7 +224,7 @@ fn mcnemar_table(pairs: &[SeedPair]) -> Table {
     }
 }
 
-/// Returns a row for each task, set and metric of GLUE.
+/// Returns the table of the GLUE scores: a row for each task, set and metric.
 pub fn glue_table(glue: &GlueTable) -> Table {
     let percent = |value: Option<f64>| value.map_or_else(none, |value| format!("{:.1}", 100.0 * value));
     let mut rows = Vec::new();
@@ -258,7 +258,7 @@ pub fn glue_table(glue: &GlueTable) -> Table {
     }
 }
 
-/// Returns a row for each epoch, task and metric.
+/// Returns the table of a multi-task run: a row for each epoch, task and metric.
 pub fn multitask_table(report: &MultitaskReport) -> Table {
     let mut rows = Vec::new();
     for (epoch, tasks) in report.epochs.iter().enumerate() {

@@ -9,7 +9,7 @@ use crate::compute::device::DeviceName;
 use crate::error::Error;
 
 impl DeviceName {
-    /// Opens the device (without autodiff). A GPU computes one small product.
+    /// Opens the device (without autodiff). On a GPU, computes one small product as a check.
     ///
     /// # Errors
     /// Fails when this build lacks the backend, when the machine lacks the hardware or its driver, or when the name is

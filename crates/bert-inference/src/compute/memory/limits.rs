@@ -56,7 +56,7 @@ impl Display for MemoryLimit {
 
 impl MemoryLimit {
     /// Returns the limits of one of `ranks` processes on this computer that compute on a device. On a GPU, which no
-    /// other rank uses, this is its memory, if its driver reports it. On the CPU, these are the limits of
+    /// other rank uses, the only limit is its memory, if its driver reports it. On the CPU, these are the limits of
     /// [`Self::for_rank`].
     pub fn for_device(device: &Device, ranks: usize) -> Vec<Self> {
         match bert_kernels::gpu_properties(device) {
@@ -143,7 +143,7 @@ fn control_group(root: &Path, groups: &str) -> Option<u64> {
         let mut group: Option<PathBuf> = Some(mount.join(path.trim_start_matches('/')));
         while let Some(folder) = group.filter(|folder| folder.starts_with(&mount)) {
             let text = std::fs::read_to_string(folder.join(file)).unwrap_or_default();
-            // No limit is written as `max`, or in version 1 as an unrealistically large number.
+            // A group without a limit has the value `max`, or in version 1 an unrealistically large number.
             let bytes = text.trim().parse().ok().filter(|&bytes: &u64| bytes < 1 << 60);
             lowest = [lowest, bytes].into_iter().flatten().min();
             group = folder.parent().map(Path::to_path_buf);

@@ -115,7 +115,7 @@ impl StepMemory {
             _ => model.pretraining_parameter_count(),
         } as f64;
         // Weights, this rank's share of the optimizer's states, two sets of gradients, and, while a checkpoint is
-        // written, as much as the weights. With several micro-batches, several partial sums of gradients are in memory
+        // written, a copy of the weights. With several micro-batches, several partial sums of gradients are in memory
         // at a time.
         let states = shape.optimizer_bytes as f64 / shape.ranks as f64;
         let sums = f64::from(shape.micro_batches.max(1).ilog2());
@@ -142,18 +142,19 @@ impl StepMemory {
         Self { program: self.program + 6 * tokens, ..self }
     }
 
-    /// Returns the numbers per token that all layers keep, and those that only the current layer needs. After its
-    /// attention, the last layer computes only the masked tokens and the first token of each sequence.
+    /// Returns the number of f32 values per token that all layers keep, and the number that only the current layer
+    /// needs. After its attention, the last layer computes only the masked tokens and the first token of each
+    /// sequence.
     fn layer_bytes(model: &BertConfig, shape: &StepShape) -> (f64, f64) {
         let [layers, hidden, intermediate, heads] =
             [model.num_hidden_layers, model.hidden_size, model.intermediate_size, model.num_attention_heads]
                 .map(|size| size as f64);
         let fused = model.compute.kernels != Kernels::Plain;
-        // Until the end of the attention, and after it.
-        // The probabilities before and after dropout.
+        // The values until the end of the attention, and after it. The attention probabilities are kept before and
+        // after dropout.
         let probabilities = 2.0 * heads * shape.length as f64;
         let [attention, rest] = match (fused, model.compute.precision) {
-            // Half of an f32 for x, queries, keys, values and context; x and h in f32.
+            // x, queries, keys, values and context take half of an f32 each (bf16); x and h are kept in f32.
             (true, Precision::Bf16) if shape.on_gpu => {
                 [4.5 * hidden + probabilities / 2.0, 2.5 * hidden + intermediate]
             }
@@ -188,7 +189,7 @@ impl StepMemory {
         }
         let logits = match model.compute.kernels {
             Kernels::Plain => 3.0,
-            // The products, and their gradient.
+            // The logits and their gradient.
             _ if shape.on_gpu => 2.0,
             _ if processor::recomputes_logits(model.compute.precision) => 0.0,
             _ => 1.0,

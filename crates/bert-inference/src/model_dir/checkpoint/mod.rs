@@ -238,8 +238,8 @@ impl<'a> CheckpointFolder<'a> {
         self.0.discard(&name(step), &format!("{REMOVED}{}", name(step)))
     }
 
-    /// Returns the newest checkpoint whose files all match their digests; if there is one, calls `warn` for every newer
-    /// checkpoint.
+    /// Returns the newest checkpoint whose files all match their digests, and calls `warn` with the error of every
+    /// newer checkpoint. Returns `None` if the run has no checkpoints.
     ///
     /// # Errors
     /// Fails when all checkpoints are corrupt, or when the folder cannot be read.

@@ -41,7 +41,7 @@ impl ModelDescription {
         if let Some(length) = self.max_seq_length.filter(|length| !is_length(length)) {
             return Some(("max_seq_length".into(), format!("is {length}, but {range}")));
         }
-        // Initial values have 0 trained positions.
+        // The value 0 is valid: a model with initial weights has no trained positions.
         if let Some(trained) = self.trained_positions.filter(|trained| *trained > 0 && !is_length(trained)) {
             return Some(("trained_positions".into(), format!("is {trained}, but {range}, or 0")));
         }

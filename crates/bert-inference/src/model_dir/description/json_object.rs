@@ -9,7 +9,7 @@ use crate::error::{Error, damaged};
 use crate::model_dir::json_file::read_json;
 use bert_storage::exists;
 
-/// Smallest length of an encoding, as for `--max-seq-length`: three special tokens and a token of either text.
+/// Smallest length of an encoding, as for `--max-seq-length`: three special tokens and one token of each text.
 pub(super) const MIN_LENGTH: usize = 5;
 
 /// Lengths from this value on are too large for a text: `transformers` writes 1e30 for "not known".

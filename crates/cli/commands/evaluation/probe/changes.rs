@@ -71,7 +71,7 @@ impl Probes {
         format!("changes {}, predictions {}, flips {}", self.changes, self.predictions, self.flips)
     }
 
-    /// Returns a row for each prediction.
+    /// Returns a table with a row for each prediction.
     pub(super) fn table(&self) -> Table {
         let probability = |value: Option<f32>| value.map_or("-".to_string(), |value| format!("{value:.4}"));
         let mut rows = Vec::new();

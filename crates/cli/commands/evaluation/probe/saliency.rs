@@ -10,7 +10,7 @@ use crate::commands::evaluation::probe::args::Args;
 use crate::commands::text_or_pair;
 use crate::output::table::{Column, Table, print_table};
 
-/// Returns a row for each prediction and word.
+/// Returns a table with a row for each prediction and word.
 fn table(saliency: &[Saliency]) -> Table {
     let row = |map: &Saliency, word: &WordSaliency| {
         let probability = map.probability.map_or("-".to_string(), |value| format!("{value:.4}"));
@@ -56,7 +56,7 @@ fn body(saliency: &[Saliency], table: &Table) -> Markup {
 /// The title of the page of word effects.
 const TITLE: &str = "Words that support the answer";
 
-/// Returns a prediction and its most important word in a sentence.
+/// Returns a sentence with a prediction and its most important word.
 fn result(map: &Saliency) -> String {
     let probability = map.probability.map_or(String::new(), |value| format!(" ({:.1} %)", 100.0 * value));
     let effect = |word: &&WordSaliency| word.leave_one_out.unwrap_or(f32::MIN);

@@ -52,7 +52,7 @@ impl SeedsProbed {
         self.seeds.iter().map(section).collect::<String>() + &self.verdict()
     }
 
-    /// Returns the flips of all seeds in a sentence.
+    /// Returns a sentence about the share of predictions that flip, over all seeds.
     fn verdict(&self) -> String {
         let Self { seeds, flip_rate: Statistics { mean, sd, .. } } = self;
         let predictions = seeds[0].probes.predictions;
@@ -64,7 +64,7 @@ impl SeedsProbed {
         )
     }
 
-    /// Returns a row for each seed and prediction.
+    /// Returns a table with a row for each seed and prediction.
     fn table(&self) -> Table {
         let mut table = Table { rows: Vec::new(), notes: Vec::new(), ..self.seeds[0].probes.table() };
         table.columns.insert(0, Column::count("seed"));

@@ -1,9 +1,9 @@
 //! Serves the page of `bert watch` over HTTP/1.1, and the states of the runs as server-sent events.
 //!
-//! It answers GET requests for `/`, `/events` and `/report/N`, one thread per connection. A request must name the
-//! server's own address as its host and must not come from a page of another site, so that such a page can neither read
-//! the runs (DNS rebinding) nor start the computation of reports. A slow client cannot block others: a request must
-//! arrive within two seconds, and a new connection replaces the oldest one if there are too many.
+//! The server answers GET requests for `/`, `/events` and `/report/N`, one thread per connection. A request must name
+//! the server's own address as its host and must not come from a page of another site, so that such a page can neither
+//! read the runs (DNS rebinding) nor start the computation of reports. A slow client cannot block others: a request
+//! must arrive within two seconds, and a new connection replaces the oldest one if there are too many.
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
@@ -73,7 +73,7 @@ impl Connections {
     fn add(&mut self, stream: Arc<TcpStream>) -> u64 {
         if self.open.len() >= CONNECTIONS {
             let oldest = self.open.iter().position(|connection| connection.is_waiting).unwrap_or(0);
-            // An error is a connection that the client has closed.
+            // An error means that the client has closed the connection.
             let _ = self.open.remove(oldest).stream.shutdown(Shutdown::Both);
         }
         self.opened += 1;
@@ -82,12 +82,12 @@ impl Connections {
     }
 }
 
-/// Locks a value. Its state is valid after a panic of another thread.
+/// Locks a value, even if another thread panicked while it held the lock: the value is valid at any time.
 fn lock<T>(value: &Mutex<T>) -> MutexGuard<'_, T> {
     value.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Opens the address; if the default port is in use, another free one.
+/// Opens the address, or another free port if the default port is in use.
 pub(super) fn bind(address: SocketAddr) -> anyhow::Result<TcpListener> {
     match TcpListener::bind(address) {
         Err(error) if error.kind() == ErrorKind::AddrInUse && address == "127.0.0.1:7177".parse()? => {
@@ -114,7 +114,7 @@ pub(super) fn serve(listener: &TcpListener, watched: Watched, interval: Duration
         let stream = Arc::new(stream);
         let number = lock(&shared.connections).add(Arc::clone(&stream));
         std::thread::spawn(move || {
-            // An error is a connection that the browser has closed.
+            // An error means that the browser has closed the connection.
             let _ = answer(&stream, number, &shared);
             lock(&shared.connections).open.retain(|connection| connection.number != number);
         });
@@ -122,7 +122,7 @@ pub(super) fn serve(listener: &TcpListener, watched: Watched, interval: Duration
     Ok(())
 }
 
-/// Reads the runs again and again, and wakes the event streams after a change.
+/// Reads the runs periodically, and wakes the event streams after a change.
 fn read_forever(mut watched: Watched, interval: Duration, shared: &Shared) {
     loop {
         let json = serde_json::to_string(&watched.read()).expect("plain data");
@@ -136,7 +136,7 @@ fn read_forever(mut watched: Watched, interval: Duration, shared: &Shared) {
     }
 }
 
-/// A client's bytes until a deadline.
+/// A reader of a client's bytes that fails after a deadline.
 struct Timed<'a> {
     stream: &'a TcpStream,
     deadline: Instant,

@@ -9,26 +9,26 @@ use serde::Serialize;
 
 use crate::commands::evaluation::runs_in;
 
-/// A run as the page gets it.
+/// The state of a run for the page and for the terminal.
 #[derive(Serialize)]
 #[serde(untagged)]
 pub(super) enum Shown {
     Status(Box<LiveStatus>),
-    /// Nothing can be shown, or not yet.
+    /// A run that cannot be read, or that does not exist yet.
     Waiting {
         name: String,
         error: String,
     },
 }
 
-/// The state of a folder that does not exist.
+/// The message for a folder that does not exist.
 const WAITING: &str = "waiting: this folder does not exist yet";
 
 /// The watched folders.
 pub(super) struct Watched {
     given: Vec<PathBuf>,
     runs: BTreeMap<PathBuf, LiveRun>,
-    /// The runs, in the order of the states.
+    /// The folders of the runs, in the order of the states that [`Self::read`] returned.
     pub(super) order: Vec<PathBuf>,
 }
 
@@ -46,7 +46,7 @@ impl Watched {
             match run.status() {
                 Ok(status) => Shown::Status(Box::new(status)),
                 Err(error) => {
-                    // The folder may get a different kind of files; begin again.
+                    // Start with a new reader, because the folder may later contain a run of a different kind.
                     *run = LiveRun::new(path);
                     let is_missing = exists(path).is_ok_and(|exists| !exists);
                     let error = if is_missing { WAITING.to_string() } else { with_flags(&error.to_string()) };
