@@ -1,4 +1,4 @@
-//! The data loader alone, on one core: sequences per second from shards on disk to batches on the host.
+//! Measures the data loader alone, on one core: sequences per second from shards on disk to batches on the host.
 //!
 //! ```sh
 //! cargo bench --bench data_loader
@@ -7,8 +7,8 @@
 //! ```
 //!
 //! The time includes reading, checking digests and rows, shuffling, making pairs and masks where the data has none, and
-//! padding, but not creating tensors. Each figure is the best of several epochs. The first figure is only the order of
-//! samples: the shard and row of each of 1e9 samples in 20,000 shards.
+//! padding, but not creating tensors. Each figure is the best of several epochs. The first figure measures only the
+//! order of samples: finding the shard and row of each of 1e9 samples in 20,000 shards.
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -68,12 +68,12 @@ fn data_config(args: &Args, data: &Path, layout: Layout) -> BuildConfig {
         vocab: Some(args.vocab.clone()),
         output: Some(data.to_path_buf()),
         max_seq_length: args.max_seq_length,
-        // Documents on disk do not have passes.
+        // The layout documents has no passes, so its `dupe_factor` keeps the default.
         dupe_factor: match layout {
             Layout::Instances => args.dupe_factor,
             Layout::Documents => BuildConfig::default().dupe_factor,
         },
-        // Less than the loader holds of documents, so that the loader determines the peak.
+        // The build gets less memory than the loader uses for documents, so that the loader determines the peak.
         memory_budget: args.documents.then_some(ByteSize(96 << 20)),
         threads: usize::from(args.documents),
         ..BuildConfig::default()

@@ -1,4 +1,4 @@
-//! Evaluation: forward passes of the classifier or of both pre-training heads, and the ratio to PyTorch, measured in
+//! Measures evaluation: forward passes of the classifier or of both pre-training heads, and the ratio to PyTorch, in
 //! alternating turns.
 //!
 //! ```sh
@@ -6,9 +6,9 @@
 //! BERT_PYTHON=python cargo bench --profile dev --bench evaluate -- --task pretraining --model mini
 //! ```
 //!
-//! Same work as `benches/peers/torch_evaluate.py` in inference mode: the predicted classes, or losses and correct
-//! predictions of both heads. Random weights and words; the rows have 24 to 116 tokens (mean 70) and both sides compute
-//! all padded positions.
+//! The work is the same as in `benches/peers/torch_evaluate.py` in inference mode: the predicted classes, or losses and
+//! correct predictions of both heads. Weights and words are random; the rows have 24 to 116 tokens (mean 70) and both
+//! sides compute all padded positions.
 
 use std::hint::black_box;
 

@@ -1,13 +1,13 @@
-//! Fine-tuning step of a classifier: sequences per second, memory, and the ratio to PyTorch, measured in alternating
-//! turns.
+//! Measures a fine-tuning step of a classifier: sequences per second, memory, and the ratio to PyTorch, in
+//! alternating turns.
 //!
 //! ```sh
 //! BERT_PYTHON=python cargo bench --profile dev --bench finetune_step -- --model mini
 //! ```
 //!
-//! Same work as `benches/peers/torch_finetune.py`: two labels, dropout 0.1, forward, backward, clip and AdamW. Random
-//! weights and words; the rows have 24 to 116 tokens (mean 70, like RTE's pairs) and both sides compute all padded
-//! positions.
+//! The work is the same as in `benches/peers/torch_finetune.py`: two labels, dropout 0.1, forward and backward pass,
+//! gradient clipping and AdamW. Weights and words are random; the rows have 24 to 116 tokens (mean 70, like RTE's
+//! pairs) and both sides compute all padded positions.
 
 use clap::Parser;
 

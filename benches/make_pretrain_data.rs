@@ -1,5 +1,5 @@
-//! The data builder as a whole process: CPU seconds over all threads, wall time, peak memory, bytes on disk, each as a
-//! ratio to its goal.
+//! Measures the data builder as a whole process: CPU seconds over all threads, wall time, peak memory and bytes on
+//! disk, each as a ratio to its goal.
 //!
 //! ```sh
 //! cargo bench --bench make_pretrain_data
@@ -10,8 +10,8 @@
 //! ```
 //!
 //! The figures come from GNU time (`/usr/bin/time`), which measures the whole process. The minimum over the turns
-//! counts, because other work on the machine only adds. The corpus is the bench corpus of 8.43 MB, for which the goals
-//! are defined; the large text repeats all corpora of its folder, with the documents in a new order each time.
+//! counts, because other work on the machine only adds time. The corpus is the bench corpus of 8.43 MB, for which the
+//! goals are defined; the large text repeats all corpora of its folder, with the documents in a new order each time.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -183,7 +183,8 @@ fn cut(text: &Path, bytes: usize, folder: &Path) {
     }
 }
 
-/// Samples a large build every 0.2 seconds.
+/// Measures the open files and the scratch space of large builds, sampled every 0.2 seconds, and the CPU time per
+/// byte.
 fn on_the_way(args: &Args) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let corpora = args.corpus.parent().expect("a folder of corpora");
@@ -245,7 +246,8 @@ fn children_seconds() -> f64 {
         .split(' ')
         .filter_map(|field| field.parse().ok())
         .collect();
-    // After the name and the state: fields 16 and 17 of proc(5), in hundredths of a second.
+    // The numbers after the name and the state. Numbers 12 and 13 are fields 16 and 17 of proc(5), in hundredths of a
+    // second.
     (fields[12] + fields[13]) / 100.0
 }
 
@@ -357,7 +359,7 @@ fn measure(args: &Args, corpus: &Path, turns: usize, flags: &str) -> Figures {
         .expect("one turn at least")
 }
 
-/// User and system seconds, wall seconds, kilobytes.
+/// Format of GNU time: user seconds, system seconds, wall seconds, peak memory in kilobytes.
 const FORMAT: &str = "%U %S %e %M";
 
 fn command(args: &Args, corpus: &Path, data: &Path, flags: &str) -> Command {

@@ -1,14 +1,15 @@
-//! Pre-training step: sequences per second, the share of the rate of a large matrix product, memory, and the ratio to
-//! PyTorch, measured in alternating turns.
+//! Measures a pre-training step: sequences per second, the share of the rate of a large matrix product, memory, and
+//! the ratio to PyTorch, in alternating turns.
 //!
 //! ```sh
 //! cargo bench --profile dev --bench pretrain_step -- --model mini --batch-size 32 --steps 10
 //! BERT_PYTHON=python cargo bench --profile dev --bench pretrain_step -- --model mini --precision bf16 --peers f32,bf16,bf16+compile
 //! ```
 //!
-//! Same work as `benches/peers/torch_pretrain.py`: one synthetic batch, dropout 0.1, masked-LM head on the masked
-//! positions, forward + backward + clip + AdamW. The work per sequence is the formula of
-//! `BertConfig::flops_per_sequence` (only matrix products, never 6 N tokens).
+//! The work is the same as in `benches/peers/torch_pretrain.py`: one synthetic batch, dropout 0.1, masked-LM head on
+//! the masked positions, forward and backward pass, gradient clipping and AdamW. The operations per sequence come
+//! from `BertConfig::flops_per_sequence`, which counts only matrix products; the estimate of 6 operations per
+//! parameter and token is not used.
 
 use clap::Parser;
 

@@ -5,7 +5,7 @@
 //!
 //! MODEL is any model folder, by default the built-in `tiny-en`; CLASSIFIER is the folder of a fine-tuning. The address
 //! is 127.0.0.1:8080, or the value of the variable ADDRESS. Each model has a thread of its own: while it computes a
-//! batch, new requests wait, and the next batch has the texts of all of them.
+//! batch, new requests wait, and the next batch has the texts of several requests.
 
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -48,8 +48,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(axum::serve(listener, service).await?)
 }
 
-/// Starts a thread that computes one vector for each text. The pooling is the one that the folder of a sentence model
-/// states, or else the mean of the last layer.
+/// Starts a thread that computes one vector for each text. The pooling method comes from the folder of a sentence
+/// model; for other models, it is the mean of the last layer.
 fn embedder(folder: &Path) -> Result<Queue, Box<dyn std::error::Error>> {
     let folder = resolve_model_folder(folder, &mut |warning| eprintln!("{warning}"))?;
     let extractor = Extractor::open(&folder, ModelOptions::default())?.with_sentence_pooling()?;
@@ -87,7 +87,7 @@ fn start(compute: impl Fn(&[&str]) -> Result<Vec<Value>, Error> + Send + 'static
                     Ok(results) => Ok(results.take(texts.len()).collect()),
                     Err(error) => Err(error.clone()),
                 };
-                // The client may have gone.
+                // The error can be discarded, because it means that the client has closed the connection.
                 drop(reply.send(own));
             }
         }

@@ -193,7 +193,8 @@ fn status_mib(key: &str) -> f64 {
 /// systems.
 fn cpu_seconds() -> f64 {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    // After the name in parentheses; utime and stime are fields 14 and 15.
+    // The fields after the name in parentheses. The first is field 3 of proc(5); utime and stime are fields 14 and
+    // 15.
     let fields: Vec<f64> = stat
         .rsplit(')')
         .next()
@@ -206,7 +207,7 @@ fn cpu_seconds() -> f64 {
 
 fn run(python: &str, peer: &Peer) -> Figures {
     let script = format!("{}/benches/peers/{}", env!("CARGO_MANIFEST_DIR"), peer.script);
-    // A process inherits the setting of the one that starts it.
+    // Allow huge pages for the peer, which inherits the setting of this process.
     allow_huge_pages(true);
     let output = Command::new(python).arg(script).args(&peer.arguments).output().expect("the peer runs");
     allow_huge_pages(false);

@@ -71,14 +71,14 @@ static EXITING: AtomicBool = AtomicBool::new(false);
 #[cold]
 fn exit(bytes: usize, remedy: &str) -> ! {
     if EXITING.swap(true, Ordering::SeqCst) {
-        // Another thread is ending the program.
+        // Wait, because another thread is ending the program.
         loop {
             std::thread::sleep(std::time::Duration::from_secs(1));
         }
     }
     let mut line = [0; 512];
     let mut rest = &mut line[..];
-    // A message that is too long is truncated.
+    // An error means that the message is too long; it is then truncated.
     let _ = writeln!(rest, "error: not enough memory: cannot allocate {bytes} bytes; {remedy}");
     let unwritten = rest.len();
     write_and_exit(&line[..line.len() - unwritten])

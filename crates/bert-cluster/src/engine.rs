@@ -107,7 +107,7 @@ impl Engine {
         }
     }
 
-    /// Returns how many parts should run at the same time; all parts if the cluster decides.
+    /// Returns the number of parts that should run at the same time; all parts if the cluster decides.
     fn partitions(&self, parts: u32) -> u32 {
         match self {
             Self::DataFusion => available_parallelism().map_or(1, |cores| cores.get() as u32).min(parts),
@@ -146,9 +146,9 @@ impl Engine {
 
 /// Returns one receipt per part, in order, if none failed.
 ///
-/// An executor that was paused may continue parts that another executor has been given since, and Ballista then returns
-/// both receipts. A part has the same bytes wherever it runs, so equal receipts are merged. Two different receipts are
-/// an error.
+/// An executor that was paused may continue parts that were given to another executor in the meantime. Ballista then
+/// returns both receipts. A part has the same bytes wherever it runs, so equal receipts are merged. Two different
+/// receipts are an error.
 fn one_of_each(engine: &Engine, mut receipts: Vec<Receipt>, parts: u32) -> Result<Vec<Receipt>> {
     for Receipt { part, failure, .. } in &receipts {
         if let Some((message, exit_code)) = failure {

@@ -96,7 +96,7 @@ impl ExecutionPlan for PartsExec {
         Ok(TreeNodeRecursion::Continue)
     }
 
-    /// A partition of the input is a task, so redistributing its rows would not help.
+    /// Returns false, because a partition of the input is a task, so redistributing its rows would not help.
     fn benefits_from_input_partitioning(&self) -> Vec<bool> {
         vec![false]
     }
@@ -124,7 +124,7 @@ impl ExecutionPlan for PartsExec {
     }
 }
 
-/// Stops the builder's thread when the future that waits for it is dropped.
+/// A guard that stops the builder's thread when the future that waits for it is dropped.
 struct StopOnDrop(Arc<AtomicBool>);
 
 impl Drop for StopOnDrop {

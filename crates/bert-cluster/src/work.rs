@@ -81,7 +81,7 @@ impl Work {
     /// Parses the work of this version of the program.
     ///
     /// # Errors
-    /// Fails when the text is not a work, or when another version planned it.
+    /// Fails when the text is not a [`Work`] in JSON, or when another version planned the stage.
     pub fn parse(json: &[u8]) -> Result<Self, String> {
         let work: Self = serde_json::from_slice(json).map_err(|error| error.to_string())?;
         if work.program != Self::PROGRAM {
@@ -180,7 +180,7 @@ fn causes(error: &bert_data::Error) -> impl Iterator<Item = &(dyn std::error::Er
     std::iter::successors(Some(error as &(dyn std::error::Error + 'static)), |error| error.source())
 }
 
-/// Formats an error with its causes, without those that it already quotes.
+/// Formats an error with its causes, except the causes that its message already quotes.
 pub(crate) fn message<'e>(causes: impl Iterator<Item = &'e (dyn std::error::Error + 'static)>) -> String {
     let add = |text: String, cause: String| {
         if text.contains(&cause) { text } else { format!("{text}: {cause}") }

@@ -53,7 +53,7 @@ pub enum FinetuneEvent {
         /// The scores.
         scores: MaskedLmScores,
     },
-    /// All tasks of a multi-task training were evaluated.
+    /// All tasks of a multi-task run were evaluated.
     TasksEvaluated {
         /// Epochs trained so far.
         epoch: u64,

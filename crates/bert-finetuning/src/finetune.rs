@@ -49,7 +49,7 @@ pub fn finetune(
 ///
 /// # Errors
 /// Fails when the finished fine-tuning has a different configuration, different weights or different data; the error
-/// lists every difference. Otherwise as [`finetune`].
+/// lists every difference. Also fails as [`finetune`] does.
 pub fn check_finished(config: &FinetuneConfig) -> Result<FinetuneReport, Error> {
     with_task(config, Source::Files, Action::CheckFinished, &mut |_| {})
 }

@@ -81,7 +81,7 @@ pub(crate) struct BaseCheckpoint {
     pub(crate) name: PathBuf,
     /// The model's configuration.
     pub(crate) model_config: BertConfig,
-    /// The training of the checkpoint: its kind and settings.
+    /// The description of the checkpoint.
     pub(crate) description: ModelDescription,
     /// The tokenizer and the vocabulary.
     pub(crate) tokenizer: ModelTokenizer,

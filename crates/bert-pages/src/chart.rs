@@ -47,7 +47,7 @@ pub struct Curve {
     scale: Option<StepScale>,
 }
 
-/// Converts the steps of a run to other x axes.
+/// The data for converting the steps of a run to other x axes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct StepScale {
     /// Sequences in a step.

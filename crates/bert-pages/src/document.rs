@@ -1,4 +1,4 @@
-//! Renders whole pages, and numbers as pages show them.
+//! Renders whole pages, and formats their numbers.
 
 use maud::{Markup, PreEscaped, html};
 

@@ -1,4 +1,4 @@
-//! Draws tables of words, figures, bars and shades.
+//! Renders tables of texts, numbers, bars and shaded cells.
 
 use maud::{Markup, Render, html};
 
@@ -47,7 +47,7 @@ pub fn shade(color: &str, strength: f64) -> String {
     format!("color-mix(in srgb,{color} {}%,transparent)", (100.0 * strength).round())
 }
 
-/// Returns the cells of a row: a name and its figures.
+/// Returns the cells of a row: a name and its numbers.
 pub fn figures<F: Into<String>>(name: &str, figures: impl IntoIterator<Item = F>) -> Vec<Cell> {
     let figures = figures.into_iter().map(|figure| Cell::Figure(figure.into()));
     std::iter::once(name.into()).chain(figures).collect()

@@ -1,7 +1,7 @@
 //! Renders a page that compares runs, or fine-tunings: results, the settings that differ, and curves over each other.
 //!
 //! Losses per token of models with different vocabularies are not drawn over each other, because their tokens differ.
-//! Curves of nats per character of the same held-out text are.
+//! Curves of nats per character of the same held-out text are drawn over each other.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -62,7 +62,7 @@ pub fn comparison_page(folders: &[&Path]) -> Result<Report, Error> {
     Ok(Report { html: chart_page(&Head { title: &title, about: &[] }, &body), findings: notes })
 }
 
-/// Returns the best run and the best fine-tuning in a sentence.
+/// Returns a sentence with the best run and the best fine-tuning.
 fn best(runs: &[RunRecord], tunings: &[(String, FinetuneReport)]) -> String {
     let loss = |run: &RunRecord| {
         let loss = run.last_evaluation()?.evaluation.masked_lm_nats_per_character;
@@ -182,7 +182,7 @@ fn flatten(prefix: &str, value: &Value, out: &mut BTreeMap<String, String>) {
     }
 }
 
-/// Shortens a digest.
+/// Returns the first characters of a digest; other texts are returned as they are.
 fn short(text: &str) -> String {
     let is_digest = text.len() >= 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
     if is_digest { format!("{}...", &text[..10]) } else { text.to_string() }

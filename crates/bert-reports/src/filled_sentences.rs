@@ -24,8 +24,8 @@ struct Hidden {
     after: String,
 }
 
-/// Renders sentences of the held-out text with the words that the last weights put in the place of a hidden word. Returns
-/// nothing if the data or the weights are gone.
+/// Renders sentences of the held-out text with the words that the last weights put in the place of a hidden word.
+/// Renders nothing if the data or the weights no longer exist.
 pub(crate) fn filled_sentences(run: &RunRecord) -> Markup {
     let found = hidden_words(run).zip(open(run));
     let Some((sentences, filler)) = found.filter(|(sentences, _)| !sentences.is_empty()) else {

@@ -61,7 +61,7 @@ pub fn finetuning_page(folder: &Path) -> Result<Report, Error> {
     Ok(Report { html, findings })
 }
 
-/// Returns the subject in the head of the page.
+/// Returns the subject in the head of the page: starting model, examples, epochs, learning rate, commit.
 fn about(report: &FinetuneReport) -> Vec<String> {
     let shape = if report.config.random_init { "random weights in the shape of " } else { "" };
     vec![
@@ -162,7 +162,7 @@ fn tiles_of(report: &FinetuneReport) -> Vec<Figure<'static>> {
     tiles
 }
 
-/// Returns the key figures of the scores on dev.
+/// Returns the tiles about the scores on dev: mean, interval, baseline, standard error, degenerate runs.
 fn score_tiles(dev: &SeedSummary) -> Vec<Figure<'static>> {
     let (primary, statistics) = dev.main();
     let mut tiles = Vec::new();
@@ -276,7 +276,7 @@ fn calibration_chart(calibration: &Calibration) -> Markup {
 /// The axis of a chart of scores, its curves and its levels.
 pub(crate) type ScoreChart = (String, Vec<Curve>, Vec<(&'static str, f64)>);
 
-/// Returns the chart of the score of every run over the epochs, in the unit of the text.
+/// Returns the chart of the score of every run over the epochs; fractions are in per cent.
 pub(crate) fn score_chart(report: &FinetuneReport) -> ScoreChart {
     let primary = report.dev.task.spec().primary;
     let is_held_out = report.training.held_out > 0;

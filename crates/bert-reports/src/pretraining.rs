@@ -139,7 +139,7 @@ fn tiles_of(run: &RunRecord) -> Vec<Figure<'static>> {
     tiles
 }
 
-/// Returns the key figures of the last evaluation.
+/// Returns the tiles with the losses and accuracies of the last evaluation.
 fn held_out_tiles(run: &RunRecord, last: &Evaluation) -> Vec<Figure<'static>> {
     let perplexity = format!("nats, held-out; perplexity {:.1}", last.masked_lm_loss.exp());
     let mut tiles = vec![("masked LM loss", format!("{:.3}", last.masked_lm_loss), perplexity)];

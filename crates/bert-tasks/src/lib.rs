@@ -1,9 +1,9 @@
 //! Encodes and scores the tasks of fine-tuning: GLUE, SST-5, CFIMDB, SICK, SNLI, SQuAD, CoNLL, SWAG, and custom tables.
 //!
-//! The crate converts [`Example`]s, [`Question`]s and [`Sentence`]s into the input of a model, and a model's outputs into
-//! official [`Scores`] and prediction files. It works on text and numbers, without tensors and without files; the crate
-//! `bert-task-files` reads examples. It behaves as the reference's `run_classifier.py` and `run_squad.py` for their
-//! tasks, and follows the official files and metrics for the others.
+//! The crate converts [`Example`]s, [`Question`]s and [`Sentence`]s into the input of a model, and a model's outputs
+//! into official [`Scores`] and prediction files. It works on text and numbers, without tensors and without files;
+//! the crate `bert-task-files` reads examples. It behaves like the reference's `run_classifier.py` and `run_squad.py`
+//! for their tasks, and follows the official files and metrics for the others.
 //!
 //! | folder | step | start with |
 //! |---|---|---|

@@ -1,4 +1,5 @@
-//! [`HubServer`]: a server that answers like the Hugging Face Hub for one model or data set, or as badly as a test asks.
+//! [`HubServer`]: a server that answers like the Hugging Face Hub for one model or data set, with the faults that a
+//! test requests.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -116,7 +117,7 @@ impl HubServer {
             thread::spawn(move || {
                 for stream in listener.incoming().flatten() {
                     let state = Arc::clone(&state);
-                    // A client that hangs up is part of many tests.
+                    // The error can be discarded, because the clients of many tests close the connection early.
                     thread::spawn(move || state.serve(stream, is_storage).ok());
                 }
             });
@@ -275,7 +276,7 @@ impl State {
     }
 }
 
-/// Returns a path without escapes.
+/// Returns a path with its percent-encoded characters decoded.
 fn unescaped(path: &str) -> String {
     let mut parts = path.split('%');
     let mut bytes = parts.next().unwrap_or_default().as_bytes().to_vec();

@@ -206,7 +206,7 @@ fn command() -> clap::Command {
     command.help_template(template)
 }
 
-/// Adds an example to the help of a command.
+/// Returns a command with its example added to the help.
 fn with_example(command: clap::Command) -> clap::Command {
     match COMMANDS.iter().find(|(_, name, _)| *name == command.get_name()) {
         Some((.., example)) if !example.is_empty() => command.after_help(format!("Examples:\n  {example}")),

@@ -142,7 +142,7 @@ impl ListedDevice {
     }
 }
 
-/// Describes the devices in words.
+/// Returns the properties and rates of the devices as text.
 fn text(devices: &[ListedDevice]) -> String {
     let line = |listed: &ListedDevice| {
         let info = &listed.info;

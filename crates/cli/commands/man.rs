@@ -45,7 +45,7 @@ fn with_subcommands(command: Command) -> Vec<Command> {
     below.into_iter().chain([command]).collect()
 }
 
-/// Removes the commit and the processor from the version, so that every machine writes the same pages.
+/// Returns a command whose version lacks the commit and the processor, so that every machine writes the same pages.
 fn short_version(command: Command) -> Command {
     command.long_version(Resettable::Reset)
 }

@@ -25,8 +25,8 @@ use clap::builder::RangedU64ValueParser;
 use crate::commands::hub::pinned;
 use crate::output::progress::{print_note, print_warning};
 
-/// Divides a text of the command line, or a line of a file, into the texts of a pair at its last ` ||| `. White space
-/// at both ends is removed first, as extract_features.py does.
+/// Returns a text of the command line, or a line of a file, divided at its last ` ||| ` into the texts of a pair.
+/// White space at both ends is removed first, as extract_features.py does.
 fn text_or_pair(text: &str) -> InputText<'_> {
     let text = python_strip(text);
     text.rsplit_once(" ||| ").map_or(text.into(), InputText::from)

@@ -24,8 +24,8 @@ const USAGE_WIDTH: usize = 80;
 /// Text before the first usage line; the other lines are indented by its width.
 const USAGE: &str = "Usage: ";
 
-/// Adds `--color` to a program and shortens the texts of its `-h`. [`arguments`](crate::options::command_line::arguments) reads
-/// the flag before the command line is parsed.
+/// Returns a program with the flag `--color` and with shorter texts of `-h`.
+/// [`arguments`](crate::options::command_line::arguments) reads the flag before the command line is parsed.
 #[must_use]
 pub fn arranged(program: Command) -> Command {
     let color = Arg::new("color").long("color").value_name("WHEN").value_parser(["auto", "always", "never"]);
@@ -39,7 +39,7 @@ pub fn arranged(program: Command) -> Command {
     with_wrapped_usage(program, &built)
 }
 
-/// Breaks usage lines that are wider than [`USAGE_WIDTH`], in a command and its subcommands.
+/// Returns a command in which usage lines wider than [`USAGE_WIDTH`] are broken, also in its subcommands.
 fn with_wrapped_usage(command: Command, built: &Command) -> Command {
     let command = command.mut_subcommands(|inner| match built.find_subcommand(inner.get_name()) {
         Some(built) => with_wrapped_usage(inner, built),
@@ -88,7 +88,7 @@ fn arguments(usage: &str) -> Vec<String> {
     all
 }
 
-/// Shortens the texts of `-h` to their first sentences, in a command and its subcommands.
+/// Returns a command in which the texts of `-h` are reduced to their first sentences, also in its subcommands.
 fn with_short_help(command: Command) -> Command {
     let about = command.get_about().map(StyledStr::to_string).unwrap_or_default();
     let command = match (command.get_long_about().is_some(), first_sentence(&about)) {

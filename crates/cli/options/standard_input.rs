@@ -53,8 +53,8 @@ impl TextCopy {
 }
 
 impl StandardInput {
-    /// Replaces `-` among the inputs by a copy of standard input in a folder: `scratch`, else the folder that contains
-    /// `output`, else the system's folder for temporary files.
+    /// Replaces `-` among the inputs by a copy of standard input, and returns the copy. It is in a folder: `scratch`,
+    /// else the folder that contains `output`, else the system's folder for temporary files.
     ///
     /// # Errors
     /// Fails if `-` is named twice, if standard input is empty, or if the copy cannot be written.

@@ -21,8 +21,8 @@ pub struct OverwriteArgs {
 }
 
 impl OverwriteArgs {
-    /// Decides how to write an output and checks that it can be written, before the work for it begins. Creates its
-    /// parent folders. From now on, a signal that ends the process removes unfinished outputs.
+    /// Returns the output with this path, and checks that it can be written, before the work for it begins. Creates
+    /// its parent folders. From now on, a signal that ends the process removes unfinished outputs.
     ///
     /// # Errors
     /// Fails as [`OutputFile::new`] does.
@@ -47,7 +47,8 @@ pub fn check_new_folder(path: &Path, hint: &'static str) -> anyhow::Result<()> {
     Ok(check_writable(&Disk, path)?)
 }
 
-/// Adds a remedy to the error about an existing file: the flag that replaces it.
+/// Returns the error about an existing file with a remedy: the flag that replaces the file. Other errors are
+/// unchanged.
 pub fn with_remedy(error: Error) -> anyhow::Error {
     if error.class() == Class::Exists {
         return anyhow::anyhow!("{error}; replace it with --overwrite or choose another name");

@@ -1,4 +1,4 @@
-//! The progress line of a terminal: one line at the bottom that is drawn again and again, and removed before any other
+//! The progress line of a terminal: one line at the bottom that is redrawn repeatedly, and removed before any other
 //! output.
 
 use std::io::{IsTerminal, Write, stderr};
@@ -25,7 +25,7 @@ const DEFAULT_WIDTH: usize = 80;
 /// The full, the last and the empty cells of a bar, where the terminal shows UTF-8 and where it may not.
 const CELLS: [[&str; 3]; 2] = [["━", "╸", "─"], ["#", "#", "-"]];
 
-/// Whether the result is being printed, so that no line is drawn any more.
+/// Whether the result is being printed, after which no line is drawn.
 static IS_CLOSED: AtomicBool = AtomicBool::new(false);
 
 /// The number of columns of the text on the screen; 0 if no line is shown.

@@ -8,7 +8,7 @@ use crate::output::status_line;
 use crate::output::terminal::{stdout_width, visible, wrapped};
 
 /// Prints a result to stdout, with control characters escaped ([`visible`]). A closed pipe (`| head`) is not an error.
-/// Programs print when their work is complete, and the error says so.
+/// Programs call this function when their work is complete, and the text of the error states this.
 pub fn print(text: &str) -> anyhow::Result<()> {
     status_line::close();
     let mut out = std::io::stdout().lock();

@@ -49,7 +49,8 @@ pub fn ranks_on_this_host() -> Option<usize> {
 }
 
 impl GroupArgs {
-    /// Joins the group of this process. Rank 0 prints the ranks that it waits for and the connections that it rejects.
+    /// Joins the group of this process, and returns it. Rank 0 prints the ranks that it waits for and the connections
+    /// that it rejects.
     ///
     /// # Errors
     /// Fails when the timeout is zero, when the variables of the launcher are invalid, or when the group cannot be

@@ -9,7 +9,8 @@ use bert_cluster::engine::{Engine, build};
 use bert_data::BuildConfig;
 use clap::Parser;
 
-/// The builder allocates a lot. Unlike this program, `make-pretrain-data` uses the system's allocator.
+/// mimalloc is fast for the many allocations of the builder. `make-pretrain-data` uses the system's allocator
+/// instead, which needs less memory.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

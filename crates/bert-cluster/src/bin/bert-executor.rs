@@ -10,7 +10,8 @@ use bert_cluster::codec::Codec;
 use bert_cluster::network::{WARNING, check_bind};
 use clap::Parser;
 
-/// The builder allocates a lot. Unlike this program, `make-pretrain-data` uses the system's allocator.
+/// mimalloc is fast for the many allocations of the builder. `make-pretrain-data` uses the system's allocator
+/// instead, which needs less memory.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

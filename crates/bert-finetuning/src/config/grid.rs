@@ -61,7 +61,7 @@ pub(crate) fn cells(
     let cells =
         each(cells, "num_train_epochs", &config.num_train_epochs, |cell, x| cell.num_train_epochs = Some(x))?;
     let checked = cells.into_iter().map(|cell| {
-        // Every cell holds out the same share of the examples, also if the share is the default for a grid.
+        // Every cell holds out the same share of the examples, even if the share is the default for a grid.
         let config = FinetuneConfig { holdout: config.held_out_share(), ..cell };
         Ok(Cell { resolved: config.resolve_with(defaults, items)?, config })
     });
@@ -74,7 +74,7 @@ pub(crate) fn cells(
 pub struct GridReport {
     /// The metric whose mean over the seeds selects the cell.
     pub metric: Metric,
-    /// Number of examples held out of train to measure it.
+    /// Number of examples of train that are held out to measure the metric.
     pub held_out_examples: usize,
     /// Each configuration, in the order of the flags.
     pub cells: Vec<CellReport>,

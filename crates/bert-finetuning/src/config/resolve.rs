@@ -35,8 +35,8 @@ fn single_value<T: Copy>(flag: &'static str, choices: &Option<Choices<T>>, defau
 }
 
 impl FinetuneConfig {
-    /// Fills in the defaults for BERT-base and validates the values, each alone and in combination. A grid is resolved
-    /// cell by cell.
+    /// Returns the settings with the defaults for BERT-base filled in, and validates the values, each alone and in
+    /// combination. A grid is resolved cell by cell.
     ///
     /// # Errors
     /// Fails when the value of an option is invalid; the error names the flag.
@@ -44,8 +44,8 @@ impl FinetuneConfig {
         self.resolve_with(&TuningDefaults::published(self), None)
     }
 
-    /// Fills in these defaults for a training set with this number of items, and validates the values as
-    /// [`Self::resolve`] does.
+    /// Returns the settings with these defaults filled in for a training set with this number of items, and validates
+    /// the values as [`Self::resolve`] does.
     pub(crate) fn resolve_with(
         &self,
         by_size: &TuningDefaults,

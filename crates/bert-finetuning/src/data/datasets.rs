@@ -146,7 +146,8 @@ impl<'a, S> Sets<'a, S> {
     }
 }
 
-/// Compares the scored sets with the training examples, which messages call `name`, and compares test with dev.
+/// Returns the texts that each scored set shares with the training examples, which messages call `name`, and the
+/// texts that test shares with dev.
 fn compared<T: Texts>(name: &str, train: &[T], scored: &[(Part, Vec<T>)]) -> Vec<SharedTexts> {
     let texts = ComparedTexts::new(name, train);
     let mut shared: Vec<SharedTexts> =
@@ -163,7 +164,7 @@ impl FinetuneConfig {
     /// Returns the file of a split: the named one, or the one in `--data`.
     ///
     /// # Errors
-    /// Fails when a named file does not exist; otherwise as [`find_split`].
+    /// Fails when a named file does not exist, or as [`find_split`] does.
     pub(crate) fn find_split(&self, split: Split) -> Result<SplitFile, Error> {
         let table = self.data_table();
         let named = match split {

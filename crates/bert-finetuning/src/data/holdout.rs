@@ -239,7 +239,7 @@ pub(crate) mod tests {
     fn table_is_divided_by_class_and_text() {
         let row = |at: usize| Example {
             index: at.to_string(),
-            // Every text is there twice.
+            // Every text occurs twice.
             text_a: format!("text {}", at / 2),
             text_b: None,
             choices: vec![],

@@ -23,7 +23,7 @@ pub(crate) struct TextHashes {
 
 /// An example with texts.
 pub(crate) trait Texts {
-    /// Returns the hashes of its texts.
+    /// Returns the hashes of the example's texts.
     fn text_hashes(&self) -> TextHashes;
 
     /// Returns the label in a form that is the same for equal labels.
@@ -346,7 +346,8 @@ mod tests {
             part.check(false).is_ok() && part.warning().unwrap().contains("1 of 1 examples of dev (100.0 %)")
         );
         assert!(shared(&train[..1], &train).check(false).is_ok());
-        // A larger training set contains dev: nine of ten of its texts, and a hundred of them.
+        // Dev counts as part of a larger training set if nine tenths of its examples, and at least a hundred texts,
+        // are in it.
         let texts = |numbers: std::ops::Range<usize>| -> Vec<Example> {
             numbers.map(|at| Example::from_text(format!("text {at}"))).collect()
         };

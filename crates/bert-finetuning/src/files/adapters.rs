@@ -79,7 +79,7 @@ fn names(adapters: &[AdapterFolder]) -> Vec<String> {
     adapters.iter().map(|adapter| adapter.name.clone().unwrap_or_default()).collect()
 }
 
-/// Measures the attention over the adapters on the examples; `model` must be without autodiff.
+/// Returns the attention over the adapters, measured on the examples; `model` must be without autodiff.
 pub(crate) fn fusion_report(
     folders: &[PathBuf],
     model: &BertModel,

@@ -18,7 +18,7 @@ pub(crate) const MODEL: &str = "model";
 
 const HINT: &str = "choose another `.output`";
 
-/// `report.json` is written last.
+/// The files of a fine-tuning. `report.json` is written last, so it marks a finished fine-tuning.
 const CONTENTS: Contents = Contents {
     last: "report.json",
     is_ours: |name| {

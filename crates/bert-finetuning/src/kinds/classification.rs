@@ -51,7 +51,7 @@ impl<'a, M> Classification<'a, M> {
     /// Takes examples in memory, or reads the task's files.
     ///
     /// # Errors
-    /// Fails as [`Sets::new`] does for examples in memory, else as [`Self::read`].
+    /// Fails as [`Sets::new`] does for examples in memory, and as [`Self::read`] does for files.
     pub(crate) fn open(setup: Setup<'a>, rows: Option<RowExamples>) -> Result<Self, Error> {
         let Some(RowExamples { train, dev }) = rows else { return Self::read(setup) };
         let set = |examples| LabelledExamples::new(examples, setup);
@@ -118,7 +118,7 @@ impl<M: AdapterSupport> FinetuneTask for Classification<'_, M> {
         self.sets.train.features.count()
     }
 
-    /// Hashes texts and labels, in order.
+    /// Returns the digest of the texts and labels, in order.
     fn digest(set: &LabelledExamples) -> String {
         let mut bytes = Vec::new();
         for Example { index: _, text_a, text_b, choices, label } in &set.examples {
@@ -159,7 +159,8 @@ impl<M: AdapterSupport> FinetuneTask for Classification<'_, M> {
         MicroBatch { batch, targets: items.len() }
     }
 
-    /// The outputs are the same in every epoch, because the encoder is in evaluation mode; they are computed once.
+    /// Returns the encoder's outputs, which are computed once: the encoder is in evaluation mode, so they are the
+    /// same in every epoch.
     fn frozen_outputs(&self, model: &M, stop: &StopFlag) -> Result<Option<Tensor<2>>, bert_inference::Error> {
         let Setup { config, checkpoint, .. } = self.setup();
         if !config.freeze_encoder || !model.features_are_fixed() {
@@ -200,7 +201,7 @@ impl<M: AdapterSupport> FinetuneTask for Classification<'_, M> {
         }
     }
 
-    /// Loss of a uniform prediction for classes, or of predicting zero for scores.
+    /// Returns the loss of a uniform prediction for classes, or of predicting zero for scores.
     fn uniform_loss(&self) -> f64 {
         let spec = self.task().spec();
         match (spec.kind, self.scale) {
@@ -267,7 +268,7 @@ impl<M: AdapterSupport> FinetuneTask for Classification<'_, M> {
         summary.with_interval(&set.labels, &answers)
     }
 
-    /// Writes predictions and probabilities, and the errors if the examples have labels.
+    /// Writes predictions and probabilities, and the wrong predictions if the examples have labels.
     fn write_answers(
         &self,
         output: &OutputFolder,

@@ -1,5 +1,5 @@
-//! The kinds of tasks, one file each. A file reads the examples, makes batches, computes the loss, and predicts, scores
-//! and writes the answers.
+//! The kinds of tasks, one file each. The code of a kind reads the examples, makes batches, computes the loss, and
+//! predicts, scores and writes the answers.
 //!
 //! | prediction | file | model |
 //! |---|---|---|
@@ -42,7 +42,7 @@ pub(crate) struct ScoredAnswers<A> {
     pub(crate) scores: Scores,
 }
 
-/// A task whose files have been read: everything that a fine-tuning needs of it.
+/// A task whose files have been read: everything that a fine-tuning needs from it.
 pub(crate) trait FinetuneTask {
     /// The examples of a file, as text and as tokens.
     type Set;
@@ -203,7 +203,7 @@ pub(crate) trait FinetuneTask {
     }
 }
 
-/// A batch of sequences with targets at tokens, two numbers for each target.
+/// A batch of sequences with targets at tokens; each target has two numbers.
 pub(crate) struct TokenBatch {
     pub(crate) padded: PaddedBatch,
     pub(crate) targets: [Vec<i32>; 2],

@@ -103,7 +103,7 @@ impl FinetuneTask for QuestionAnswering<'_> {
         &self.sets
     }
 
-    /// Counts windows, not questions.
+    /// Returns the number of windows, not of questions.
     fn items(&self) -> usize {
         self.sets.train.encoded.windows()
     }
@@ -142,7 +142,7 @@ impl FinetuneTask for QuestionAnswering<'_> {
         span_loss(logits, starts, ends, targets as f64)
     }
 
-    /// Loss of a uniform distribution over the tokens.
+    /// Returns the loss of a uniform distribution over the tokens.
     fn uniform_loss(&self) -> f64 {
         (self.setup().max_seq_length as f64).ln()
     }

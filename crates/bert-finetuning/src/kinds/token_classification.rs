@@ -128,7 +128,7 @@ impl FinetuneTask for TokenClassification<'_> {
         token_loss(logits, positions, tags, targets as f64)
     }
 
-    /// Loss of a uniform distribution over the tags.
+    /// Returns the loss of a uniform distribution over the tags.
     fn uniform_loss(&self) -> f64 {
         (self.names.len() as f64).ln()
     }

@@ -33,7 +33,7 @@ pub use crate::run::training::Sampling;
 use crate::run::training::{TaskDraw, Training};
 use crate::setup::{BaseCheckpoint, Setup, with_length};
 
-/// A task of a multi-task training: one that classifies or scores a text or a pair.
+/// A task of a multi-task run, which classifies or scores a text or a pair.
 type ClassificationTask<'a> = Classification<'a, BertForSequenceClassification>;
 
 /// The report `multitask.json`.
@@ -51,10 +51,10 @@ pub struct MultitaskReport {
 }
 
 /// Trains one encoder on all tasks; each task gets a folder in `output` like the output folder of `finetune`. With
-/// `resume`, continues a stopped or killed training there.
+/// `resume`, continues a stopped or killed run in `output`.
 ///
 /// # Errors
-/// Fails when an option does not support several tasks; otherwise as [`finetune`](crate::finetune::finetune).
+/// Fails when an option does not support several tasks, or as [`finetune`](crate::finetune::finetune) does.
 pub fn multitask(
     config: &MultitaskConfig,
     resume: Resume,
@@ -207,14 +207,14 @@ fn open_outputs(
     resume: bool,
     identity: &Value,
 ) -> Result<Vec<OutputFolder>, Error> {
-    // If the process was killed between the first task's report and the table, rewrite everything, provided that the
-    // files belong to this run.
+    // If the process was killed after the first task's report and before `multitask.json` was complete, rewrite
+    // everything, provided that the files belong to this run.
     let is_same_run = resume && SavedRuns::are_of(folder, identity, &mut |_| {})?;
     let open = if is_same_run { OutputFolder::reopen } else { OutputFolder::open };
     config.tasks.iter().map(|config| open(&config.output)).collect()
 }
 
-/// The configuration of a multi-task training.
+/// The configuration of a multi-task run.
 #[derive(Clone, Debug)]
 pub struct MultitaskConfig {
     /// The configuration of each task. Number of epochs, batch size and learning rate come from the first.

@@ -53,7 +53,7 @@ pub(crate) struct SavedRuns<'a> {
     keeps_finished: bool,
 }
 
-/// The progress of a training, without weights and moments.
+/// The progress of a run, without weights and moments.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Progress {
     /// Finished steps.
@@ -256,7 +256,7 @@ impl SavedRun<'_> {
     /// Writes a checkpoint if one is due at the end of an epoch or was requested, and stops if that was requested.
     ///
     /// # Errors
-    /// Fails when a stop is requested; otherwise as [`CheckpointFolder::write`].
+    /// Fails when a stop is requested, or as [`CheckpointFolder::write`] does.
     pub(crate) fn pause<M: Module, B: Module>(
         &mut self,
         stop: &StopFlag,

@@ -24,7 +24,7 @@ pub struct EpochReport {
     /// Scores on the held-out part of train, if evaluated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held_out: Option<Scores>,
-    /// Figures of the masked LM after the epoch, with `--forgetting-data`.
+    /// Masked-LM scores after the epoch, with `--forgetting-data`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub masked_lm: Option<MaskedLmScores>,
 }
@@ -57,8 +57,8 @@ pub struct RunReport {
 }
 
 impl RunReport {
-    /// Returns the score that selects states, runs and cells: the metric on the held-out part of train if there is one,
-    /// else on dev.
+    /// Returns the value of `metric` by which states, runs and cells are selected: on the held-out part of train if
+    /// there is one, else on dev. It is NaN if the metric is missing.
     pub(crate) fn selection_score(&self, metric: Metric) -> f64 {
         self.held_out.as_ref().unwrap_or(&self.dev).get(metric).unwrap_or(f64::NAN)
     }

@@ -86,7 +86,7 @@ impl<'a> TrainSettings<'a> {
     }
 }
 
-/// Splits a batch into parts of nearly equal size.
+/// Returns the items of a batch, split into parts of nearly equal size.
 fn micro_batches(items: &[usize], parts: usize) -> Vec<&[usize]> {
     let bounds: Vec<usize> = (0..=parts).map(|part| part * items.len() / parts).collect();
     bounds.windows(2).filter(|w| w[0] < w[1]).map(|w| &items[w[0]..w[1]]).collect()

@@ -44,7 +44,7 @@ impl PackedWeights {
             if text.len() <= limit || least == u8::MAX {
                 return Self { text, least: (f32::from(least) - 0.5) / LARGEST };
             }
-            // Near the limit one step is enough.
+            // Near the limit, raise the least code by one only.
             least = least.saturating_add(if text.len() > 2 * limit { 1 + least / 2 } else { 1 });
         }
     }

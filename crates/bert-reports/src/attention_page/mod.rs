@@ -19,7 +19,8 @@ use serde_json::{Value, json};
 
 use crate::attention_page::codes::{PackedWeights, mean_of_heads, packed_vectors, weight_codes};
 
-/// Maximum size of a page for one model, in bytes: the larger of a constant and a size for each token.
+/// Maximum size of a page for one model, in bytes: the larger of this constant and [`PAGE_BYTES_PER_TOKEN`] for each
+/// token.
 const PAGE_BYTES: usize = 400_000;
 const PAGE_BYTES_PER_TOKEN: usize = 5_850;
 
@@ -99,8 +100,8 @@ fn model_data(model: &NamedAttention<'_>, neurons: Option<usize>, shell: usize) 
     data
 }
 
-/// Renders the strongest pattern of a model in a sentence: the head that attends most to one relative position, and the
-/// share of the attention of all heads that is on the special tokens.
+/// Renders a sentence about the strongest pattern of a model: the head that attends most to one relative position, and
+/// the share of the attention of all heads that is on the special tokens.
 fn result(model: &NamedAttention<'_>) -> Markup {
     let NamedAttention { name, attention } = model;
     let count = attention.tokens.len();

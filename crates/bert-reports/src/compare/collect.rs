@@ -102,7 +102,7 @@ fn add_interval(group: &mut Group) -> Result<(), Error> {
 
 /// The settings and scores of saved fine-tunings of one configuration.
 struct SavedResult {
-    /// The settings that affect the scores; weights and data by digest.
+    /// The settings that affect the scores, with digests of the weights and the data.
     settings: Map<String, Value>,
     /// The model folder that training started from, for display.
     start: String,

@@ -147,7 +147,7 @@ pub(crate) fn read_side(folders: &[PathBuf]) -> Result<DevAnswers, Error> {
     Ok(all)
 }
 
-/// Returns the error for a dev set that differs from the one of the first folder.
+/// Returns the error for a dev set that differs from the dev set of the first folder.
 pub(crate) fn another_dev_set(first: &Path, path: &Path, difference: &str) -> Error {
     let first = first.display();
     Error::usage(format!(

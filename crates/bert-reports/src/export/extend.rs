@@ -30,7 +30,8 @@ pub enum NewRows {
 const TABLE: &str = "embeddings.word_embeddings.weight";
 const BIAS: &str = "cls.predictions.bias";
 
-/// Writes a model with more pieces as a Hugging Face folder. Returns the number of rows of its word embeddings.
+/// Writes the model in `folder` with the vocabulary `extended` into `target`, as a Hugging Face folder. Returns the
+/// number of rows of the new word embeddings.
 ///
 /// # Errors
 /// Fails when the model cannot be read or does not match its configuration, or `target` is not empty.
@@ -136,7 +137,7 @@ mod tests {
             table.extend(&mut values, &[piece(1, &[0, 2]), piece(4, &[0, 1]), piece(3, &[])], rows);
             values
         };
-        // Piece 4 replaces piece 1, whose row is new: the mean is of the old row.
+        // Piece 4 replaces piece 1, whose row is replaced as well: the mean is computed from its old row.
         assert_eq!(extended(NewRows::MeanOfPieces), [1.0, 2.0, 3.0, 5.5, 5.0, 9.0, 3.0, 5.0, 2.0, 3.0]);
         assert_eq!(extended(NewRows::MeanOfAll)[2..4], [3.0, 5.0]);
         assert_eq!(extended(NewRows::Random)[6..], [9.0; 4]);

@@ -86,13 +86,13 @@ impl WeightType {
 /// Options of an export.
 #[derive(Clone, Debug, Default)]
 pub struct Export {
-    /// Export only the encoder, without heads (`BertModel`).
+    /// Whether only the encoder is exported, without heads (`BertModel`).
     pub encoder_only: bool,
     /// Data type of the weights.
     pub weight_type: WeightType,
     /// Statements for the model card.
     pub card: CardOptions,
-    /// Export a sentence model: the encoder, and the files with which sentence-transformers and
+    /// Whether a sentence model is exported: the encoder, and the files with which sentence-transformers and
     /// text-embeddings-inference compute one vector for a text.
     pub sentence_transformers: bool,
     /// The pooling method of the sentence model; `None` for the method that the folder states, else the mean.
@@ -138,7 +138,7 @@ pub fn export_on(files: &dyn FileSystem, folder: &Path, target: &Path, how: &Exp
         // Read all tensors first, so that a damaged one is found before anything is written.
         let tensors = read_pretrained_tensors(folder)?;
         let config = with_outputs(folder, config.clone(), &tensors)?;
-        // Shapes are enough to compare.
+        // The check needs only the shapes.
         let shapes = tensors.iter().map(|(name, (shape, _))| (name.clone(), (shape.clone(), Vec::new())));
         FolderContents::usable(&config, shapes.collect())?;
         new_files.extend(made_files(folder, &description, &config, tokenizer.as_ref())?);
@@ -262,7 +262,7 @@ fn begin<'a>(files: &'a dyn FileSystem, target: &Path) -> Result<OutputGuard<'a>
     OutputGuard::begin(StagedFolder::new(files, target), CONTENTS, HINT)
 }
 
-/// The part of a pooler's name that all checkpoints share.
+/// The part of the names of a pooler's tensors that is the same in all checkpoints.
 const POOLER: &str = "pooler.dense.";
 
 /// The form in which a model's weights are written.

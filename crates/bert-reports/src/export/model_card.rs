@@ -43,7 +43,8 @@ struct Origin {
 fn origin(folder: &Path) -> Result<Option<Origin>, Error> {
     let state = folder.join(STATE);
     let evaluation = folder.join(EVALUATION);
-    // transformers' Trainer writes another file of the same name.
+    // The marker identifies a checkpoint, because the Trainer of `transformers` writes a different
+    // `trainer_state.json`.
     if exists(&folder.join(MARKER))? {
         let TrainerState { step, run, .. } = read_record(&state)?;
         let identity = serde_json::from_value(run).map_err(|error| damaged(&state, error))?;

@@ -1,7 +1,7 @@
 //! Combines the encoder of one model with the head of another of the same size.
 //!
-//! After a fine-tuning on a second task, the score of the first task's classifier with the new encoder shows how much
-//! of the first task was forgotten. The loss of the pre-training heads with the new encoder shows how much of masked LM
+//! After fine-tuning on a second task, the score of the first task's classifier with the new encoder shows how much of
+//! the first task was forgotten. The loss of the pre-training heads with the new encoder shows how much of masked LM
 //! was forgotten.
 
 use std::path::Path;
@@ -15,10 +15,11 @@ use bert_training::{Error, mismatch};
 
 use crate::export::{POOLER, begin, folder_files, write_files};
 
-/// Writes a model folder with the encoder of `encoder` and everything else of `head`, both model folders.
+/// Writes a model folder with the encoder of the model folder `encoder` and everything else from the model folder
+/// `head`.
 ///
 /// # Errors
-/// Fails when the encoders differ in a name or a shape, or when a folder cannot be read, or `target` is not empty.
+/// Fails when the encoders differ in a name or a shape, when a folder cannot be read, or when `target` is not empty.
 pub fn transplant_encoder(encoder: &Path, head: &Path, target: &Path) -> Result<(), Error> {
     let new = current_names(read_pretrained_tensors(encoder)?)?.tensors;
     let CurrentTensors { mut tensors, untied } = current_names(read_pretrained_tensors(head)?)?;
@@ -38,8 +39,8 @@ fn is_of_encoder(name: &str) -> bool {
     name.starts_with("bert.")
 }
 
-/// Lists the tensors of two encoders that only one has, or that have different shapes. A model for masked words needs
-/// no pooler.
+/// Returns the tensors of two encoders that only one has, or that have different shapes. Poolers are not compared,
+/// because a masked LM needs none.
 fn differing_shapes(new: &NamedTensors, old: &NamedTensors) -> Vec<String> {
     let names: std::collections::BTreeSet<&String> =
         new.keys().chain(old.keys()).filter(|name| is_of_encoder(name) && !name.contains(POOLER)).collect();

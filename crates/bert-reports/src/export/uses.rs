@@ -41,7 +41,7 @@ pub struct FolderUses {
     pub vocab_size: usize,
     /// Number of words of the tokenizer; `None` if the folder has no tokenizer.
     pub words: Option<usize>,
-    /// The training of the model: its kind and settings.
+    /// The description of the model.
     pub description: ModelDescription,
     /// Number of positions.
     pub positions: usize,

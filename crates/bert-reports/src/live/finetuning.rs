@@ -146,7 +146,7 @@ fn name(step: &ProgressStep, all: &[ProgressStep]) -> String {
     }
 }
 
-/// Returns the steps without the ones that were taken again after a resume.
+/// Returns the steps; if a resumed run repeated steps, only their last occurrences.
 fn present_steps(all: impl Iterator<Item = ProgressStep>) -> Vec<ProgressStep> {
     let mut steps: Vec<ProgressStep> = Vec::new();
     for step in all {

@@ -17,7 +17,7 @@ use bert_storage::exists;
 use bert_training::Error;
 use bert_training::identity::RUN;
 
-/// A run or fine-tuning that is read again and again.
+/// A run or fine-tuning that is read repeatedly.
 pub struct LiveRun {
     folder: PathBuf,
     kind: Option<Kind>,

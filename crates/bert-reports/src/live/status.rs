@@ -62,7 +62,7 @@ pub(super) fn state(in_use: bool, step: u64, steps: u64) -> (LiveState, String) 
     }
 }
 
-/// Returns a few smoothed losses of a curve, for a small curve.
+/// Returns at most 60 smoothed losses, for a small curve.
 pub(super) fn small_curve(losses: &[(f64, f64)]) -> Vec<f64> {
     smooth(&downsample(losses, 60), 3).into_iter().map(|(_, loss)| loss).collect()
 }

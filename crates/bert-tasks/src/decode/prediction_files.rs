@@ -115,7 +115,8 @@ pub fn write_errors(
     for Wrong { measure, example, prediction } in wrong {
         let label = written_label(task, example.label.expect("checked above"));
         let prediction = written_label(task, prediction);
-        // Write all digits of an error in the unit of a table's scores, because the unit may be small.
+        // The scores of a regression that is not in GLUE, such as a table's, may be very small, so write all digits
+        // of the error.
         let measure = if task.spec().submissions.is_empty() && task.labels().next().is_none() {
             measure.to_string()
         } else {

@@ -113,7 +113,7 @@ impl Truncation {
     }
 
     /// Returns the messages about the texts of a set that are cut, and about those that contain special tokens. `split`
-    /// tells whether the tokenizer splits special tokens as plain text.
+    /// is true if the tokenizer splits special tokens as plain text.
     pub fn messages(&self, set: &str, max_length: usize, split: bool) -> Vec<String> {
         self.message(set, max_length).into_iter().chain(self.special_message(set, split)).collect()
     }

@@ -144,7 +144,7 @@ mod tests {
         close(none.high, 1.0 - 0.6615, 1e-4);
         close(none.low, 0.0, 1e-12);
         close(score_interval(1.0, 10.0, 1.959964).0, 0.7225, 1e-4);
-        // A Matthews correlation is never beyond 1.
+        // A Matthews correlation is never greater than 1.
         let both: Vec<Label> = (0..10).map(|at| Label::Class(at % 2)).collect();
         let matthews = confidence_interval(Metric::Matthews, &both, &[&both]).unwrap();
         assert!(matthews.low < 0.5 && matthews.high > 0.999, "{matthews:?}");

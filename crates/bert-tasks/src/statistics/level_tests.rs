@@ -69,7 +69,7 @@ impl Simulation {
 
     /// Draws the answers of each seed to examples with these probabilities; class 1 is right.
     fn runs(&mut self, cell: Cell, probabilities: &[f64]) -> Vec<Vec<Label>> {
-        // Open examples move most.
+        // The shift of a probability p is proportional to p (1 - p), so open examples change most.
         let scale: f64 = KINDS.iter().map(|(p, share)| p * (1.0 - p) * share).sum();
         let run = |_| {
             let shift = if cell.seeds == 1 { 0.0 } else { cell.spread * self.normal() };
@@ -130,7 +130,7 @@ fn check(redrawn: f64) {
                 for &cell in cells {
                     let Rates { false_positives, misses } = rates(cell);
                     assert!((0.03..=0.07).contains(&false_positives), "{cell:?}: {false_positives}");
-                    // With two seeds the spread of the seeds is hardly known.
+                    // With two seeds, the estimate of the variance between seeds is very imprecise.
                     let most = if cell.seeds == 2 { 0.1 } else { 0.075 };
                     assert!(misses <= most, "{cell:?}: {misses} of the intervals miss");
                 }

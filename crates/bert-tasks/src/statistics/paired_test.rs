@@ -66,7 +66,8 @@ pub fn paired_test(
     } else {
         let examples = labels.len() as f64;
         let p = if differs { (2.0 * (-examples).exp2()).min(1.0) } else { 1.0 };
-        // The upper bound of the share of exceptions if no example is an exception.
+        // Half the width of the interval is the upper bound of the share of exceptions, if no example is an
+        // exception.
         (score_interval(0.0, examples, quantile).1, p)
     };
     Some(PairedTest {
@@ -190,12 +191,12 @@ mod tests {
                 runs.iter().filter_map(|run| WeightedMetric::new(Metric::Accuracy, run, &labels)).collect();
             RunScores::new(&runs, 10)
         };
-        // Without the part of the examples.
+        // The whole variance is at least the variance between seeds.
         let seeds = Variance::difference(&scores(&a), &scores(&b));
         assert!(seeds.total() >= 0.02 / 3.0 - 1e-12);
         let whole = paired_test(Metric::Accuracy, &labels, &a, &b).unwrap();
         assert!(whole.covers_seeds && whole.p < 0.05 && whole.degrees_of_freedom >= 2.0, "{whole:?}");
-        // One run of the second side has the spread of the first.
+        // A side with one run gets the variance between seeds of the other side.
         let uneven = paired_test(Metric::Accuracy, &labels, &a, &b[..1]).unwrap();
         assert!(uneven.covers_seeds && uneven.p > whole.p, "{uneven:?}");
     }

@@ -104,8 +104,8 @@ impl SeedSummary {
         }
     }
 
-    /// Adds the confidence interval of the main metric, computed from each run's answers to the examples with these
-    /// labels.
+    /// Returns the summary with the confidence interval of the main metric, computed from each run's answers to the
+    /// examples with these labels.
     ///
     /// # Panics
     /// Panics if a run lacks an answer.

@@ -36,7 +36,8 @@ fn mean_deviations(mut values: Vec<f64>) -> Vec<f64> {
     values
 }
 
-/// Returns the deviations of any metric, by leaving out each group of examples; `weights` are 1.
+/// Returns the deviations of any metric, by leaving out each group of examples; all `weights` are 1, before and after
+/// the call.
 fn jackknife(run: &WeightedMetric, weights: &mut [u32]) -> Vec<f64> {
     let examples = weights.len();
     let groups = examples.min(MAX_GROUPS);
@@ -144,7 +145,7 @@ impl Variance {
         let groups = sides[0].groups();
         let between = (0..groups).map(|group| deviation(group).powi(2)).sum::<f64>() / groups as f64;
         let known: Vec<Spread> = sides.iter().filter_map(|side| side.spread()).collect();
-        // A side with one run has the spread of the other.
+        // A side with one run gets the variances of the other side.
         let spreads = sides.iter().filter_map(|side| side.spread().or(known.first().copied()));
         let parts: Vec<Component> = (spreads.clone().zip(sides))
             .map(|(Spread { between_runs, freedom, .. }, side)| Component {

@@ -27,8 +27,8 @@ pub fn missing_column(column: &str, header: &[String]) -> Error {
     ))
 }
 
-/// Returns the error for an example without a label, or with one by which other programs mark a missing label. The user
-/// can name the classes if the label `may_be_class`.
+/// Returns the error for an example without a label, or with a label that means a missing label in other programs. The
+/// user can name the classes if the label `may_be_class`.
 pub fn missing_label(label: &str, may_be_class: bool) -> Error {
     let problem = match label {
         "" => "there is no label here".to_string(),

@@ -53,7 +53,7 @@ impl Task {
     /// Returns the task of a table.
     ///
     /// # Errors
-    /// Fails when the columns are set but are not two or three different ones.
+    /// Fails when the columns are set but are not two or three different names.
     pub fn table(description: TableDescription) -> Result<Self, Error> {
         TableTask::new(description).map(|table| Task::Table(Arc::new(table)))
     }

@@ -1,7 +1,7 @@
 //! The tokenizers of BLEU, as in sacreBLEU.
 //!
-//! BLEU (Papineni et al., 2002) as in sacreBLEU (Post, 2018): n-grams up to 4, exponential smoothing of precisions that
-//! are 0.
+//! Computes BLEU (Papineni et al., 2002) like sacreBLEU (Post, 2018): with n-grams up to 4 and exponential smoothing of
+//! precisions that are 0.
 
 use bert_tokenization::is_python_space;
 
@@ -24,7 +24,7 @@ impl BleuTokenizer {
     /// All tokenizers.
     pub const ALL: [Self; 3] = [Self::V13a, Self::Zh, Self::Char];
 
-    /// Returns the name that sacreBLEU's `--tokenize` has for it.
+    /// Returns the name of the tokenizer in sacreBLEU's `--tokenize`.
     pub fn name(self) -> &'static str {
         match self {
             Self::V13a => "13a",

@@ -1,6 +1,6 @@
 //! File systems that fail on purpose.
 //!
-//! [`Faulty`] fails the n-th operation or the n-th read; a test increases n until nothing fails any more. [`PowerCut`]
+//! [`Faulty`] fails the n-th operation or the n-th read; a test increases n until no operation fails. [`PowerCut`]
 //! loses data that was not synced. Both work on real folders. Neither actually syncs, because that is slow and does not
 //! improve the test.
 

@@ -13,7 +13,7 @@ pub struct ThreadTransport {
     topology: Topology,
     traffic: Traffic,
     inbox: Receiver<Message>,
-    /// Inboxes of all ranks.
+    /// Senders to the inboxes of all ranks.
     outboxes: Vec<Sender<Message>>,
     /// Messages that arrived early, by rank.
     early: Vec<VecDeque<(Operation, Vec<u8>)>>,
@@ -152,7 +152,7 @@ impl Transport for ThreadTransport {
         }
         for rank in self.topology.peers() {
             let content = Some((operation, send[rank].to_vec()));
-            // A rank that has left is found when its answer is missing.
+            // An error means that the rank has left; `receive` reports this when its answer is missing.
             let _ = self.outboxes[rank].send(Message { from: self.topology.rank, content });
             self.traffic.sent += send[rank].len() as u64;
         }
@@ -166,7 +166,7 @@ impl Transport for ThreadTransport {
 impl Drop for ThreadTransport {
     fn drop(&mut self) {
         for rank in self.topology.peers() {
-            // The rank may have left before.
+            // An error means that the rank left earlier, so it does not need the message.
             let _ = self.outboxes[rank].send(Message { from: self.topology.rank, content: None });
         }
     }

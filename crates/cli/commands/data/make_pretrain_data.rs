@@ -103,7 +103,7 @@ impl Program for Args {
 
     fn read_saved(path: &Path) -> anyhow::Result<OptionsFile> {
         let mut file = OptionsFile::read(path, Self::SAVED_AS, Self::SECTION)?;
-        // The manifest has resolved options.
+        // The options in a manifest are resolved; `BuildConfig::read` turns them into options of this program.
         if file.is_saved_output() {
             file.options = serde_json::from_value(serde_json::to_value(BuildConfig::read(path)?)?)?;
         }
@@ -198,8 +198,8 @@ fn show_held_out(args: &Args, training: &Manifest) -> anyhow::Result<()> {
     }
 }
 
-/// Replaces the input `-` by a copy of standard input. Rejects it for a part or an engine, which would read the copy on
-/// another machine.
+/// Replaces the input `-` by a copy of standard input, and returns the copy. Rejects `-` for a part or an engine, which
+/// would read the copy on another machine.
 fn copy_standard_input(args: &mut Args) -> anyhow::Result<StandardInput> {
     let is_shared = args.config.part.is_some() || args.engine != engine::LOCAL;
     if is_shared && args.config.input.iter().any(|input| input.as_os_str() == "-") {

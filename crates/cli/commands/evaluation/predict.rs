@@ -120,7 +120,7 @@ fn inputs(texts: &[String]) -> impl Iterator<Item = InputText<'_>> {
     texts.iter().map(|text| text_or_pair(text))
 }
 
-/// Prints the predictions of texts as a table.
+/// Prints the predictions of texts as a table, and returns their counts.
 fn print_predictions(predictor: &Predictor, texts: &[String]) -> anyhow::Result<Predictions> {
     let mut lines = Vec::new();
     let predictions = predict_texts(predictor, inputs(texts), &mut lines)?;

@@ -142,7 +142,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
 }
 
 impl Results {
-    /// Describes the files of the submission.
+    /// Returns a description of the files of the submission.
     fn submission_files(&self) -> String {
         let missing = if self.submission.missing.is_empty() {
             String::new()

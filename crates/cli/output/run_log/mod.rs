@@ -76,7 +76,7 @@ impl RunLog {
         })
     }
 
-    /// Adds histograms of every checkpoint to the event files.
+    /// Returns the log; if `has_histograms` is true, it adds histograms of every checkpoint to the event files.
     #[must_use]
     pub fn with_histograms(self, has_histograms: bool) -> Self {
         Self { has_histograms, ..self }

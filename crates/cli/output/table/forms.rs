@@ -98,12 +98,12 @@ impl Table {
     }
 }
 
-/// Replaces line breaks, which would end a row.
+/// Returns a text without line breaks, which would end a row.
 fn one_line(text: &str) -> String {
     text.split(['\n', '\r']).collect::<Vec<_>>().join(" ")
 }
 
-/// Escapes text for a cell of a Markdown table.
+/// Returns a text with escapes for a cell of a Markdown table.
 fn in_markdown(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in one_line(text).chars() {
@@ -115,7 +115,7 @@ fn in_markdown(text: &str) -> String {
     escaped
 }
 
-/// Escapes text for LaTeX.
+/// Returns a text with escapes for LaTeX.
 fn in_latex(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in one_line(text).chars() {

@@ -96,7 +96,7 @@ impl Column {
         Self { kind: ColumnKind::Number, ..Self::text(name) }
     }
 
-    /// Sets the priority.
+    /// Returns the column with this priority.
     #[must_use]
     pub fn with_priority(self, priority: u8) -> Self {
         Self { priority, ..self }
@@ -186,8 +186,8 @@ impl Table {
         Self::from_figures(text.lines().map(figure).collect())
     }
 
-    /// Divides the columns: returns the numbers of those with different cells, and a caption with the others, as
-    /// `task rte, seeds 5`. Columns of measured numbers stay.
+    /// Returns the numbers of the columns whose cells differ, and a caption with the other columns, such as `task
+    /// rte, seeds 5`. Columns of measured numbers are never in the caption.
     fn divided(&self) -> (Vec<usize>, String) {
         let is_equal = |at: &usize| {
             let cell = |row: &Vec<String>| row.get(*at).cloned();

@@ -117,7 +117,7 @@ impl<T: FinetuneTask, M: Module> Training<'_, T, M> {
         }
     }
 
-    /// Adds the figures of the masked LM to the last epoch.
+    /// Adds the masked-LM scores to the last epoch.
     pub(super) fn measure_forgetting(
         &mut self,
         model: &M,

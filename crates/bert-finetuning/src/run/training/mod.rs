@@ -1,5 +1,5 @@
-//! The loop of a training over epochs and steps: on one task, or on several tasks that share an encoder. Random streams
-//! keyed by the seed determine the order of the examples in each epoch and the task of each step.
+//! The training loop over epochs and steps, on one task or on several tasks that share an encoder. Random streams keyed
+//! by the seed determine the order of the examples in each epoch and the task of each step.
 
 mod epochs;
 
@@ -18,7 +18,7 @@ use crate::run::resume::{Progress, RestoredState, RunSnapshot, SavedRun, TaskPro
 use crate::run::run_report::ScoredModel;
 use crate::run::step::{StepBatches, TrainSettings, TrainState};
 
-/// A task of a training.
+/// A task of a run.
 struct TrainedTask<'a, T> {
     task: &'a T,
     /// Training items in an epoch.
@@ -36,7 +36,7 @@ struct EpochRate {
     denominator: u64,
 }
 
-/// A training in progress, without its model and optimizer. The model `M` has the heads of all tasks.
+/// A run in progress, without its model and optimizer. The model `M` has the heads of all tasks.
 pub(crate) struct Training<'a, T: FinetuneTask, M> {
     tasks: Vec<TrainedTask<'a, T>>,
     /// Returns the model of the task with this number.
@@ -53,7 +53,7 @@ pub(crate) struct Training<'a, T: FinetuneTask, M> {
 }
 
 impl<'a, T: FinetuneTask, M: Module> Training<'a, T, M> {
-    /// Returns a training of one task, or of several, of which `draw` selects one for each step.
+    /// Returns a run that has not taken any step. If there are several tasks, `draw` selects one for each step.
     pub(crate) fn new(
         tasks: &'a [T],
         settings: TrainSettings<'a>,

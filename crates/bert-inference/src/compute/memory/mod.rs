@@ -107,7 +107,7 @@ const POOLS: f64 = 1.5;
 const COLUMNS: f64 = 384.0;
 
 impl StepMemory {
-    /// Estimates a step of pre-training, or of fine-tuning if the shape has no targets.
+    /// Returns the estimated memory of a step of pre-training, or of fine-tuning if the shape has no targets.
     pub fn for_step(model: &BertConfig, shape: &StepShape) -> Self {
         let threads = rayon::current_num_threads() as f64;
         let parameters = match shape.targets {
@@ -136,7 +136,8 @@ impl StepMemory {
         }
     }
 
-    /// Adds the rows that the data loader keeps in memory; `tokens` is their number of tokens, padding included.
+    /// Returns the estimate with the rows that the data loader keeps in memory; `tokens` is their number of tokens,
+    /// padding included.
     #[must_use]
     pub fn with_tokens_of_data(self, tokens: u64) -> Self {
         Self { program: self.program + 6 * tokens, ..self }
@@ -208,7 +209,7 @@ impl StepMemory {
         self.total() as f64 * ACCURACY <= limit.bytes as f64
     }
 
-    /// Describes the memory needed for each part, and the limit.
+    /// Returns the memory needed for each part, and the limit, in words.
     pub fn describe(&self, limit: &MemoryLimit) -> String {
         format!(
             "a step needs about {} of memory ({} for weights, gradients and moments, {} for the layers, {} for logits \

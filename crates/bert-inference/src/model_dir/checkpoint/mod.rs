@@ -294,7 +294,7 @@ fn fill(folder: &StagedFolder<'_>, checkpoint: Checkpoint) -> Result<(), Error> 
     Ok(())
 }
 
-/// Adds the size of the whole checkpoint to a disk-full error; returns other errors unchanged.
+/// Returns a disk-full error with the size of the whole checkpoint added; returns other errors unchanged.
 fn with_needed_bytes(error: Error, target: &Path, needed: u64) -> Error {
     if !bert_storage::is_disk_full(&error) {
         return error;
@@ -311,7 +311,7 @@ fn with_needed_bytes(error: Error, target: &Path, needed: u64) -> Error {
     }
 }
 
-/// Checks every file of a checkpoint against its marker.
+/// Checks every file of a checkpoint against its marker, and returns the state of the run.
 ///
 /// # Errors
 /// Fails when a file cannot be read or does not match its digest; the error names the first such file.

@@ -6,7 +6,7 @@ use crate::protobuf::Message;
 
 /// Version of the operators: the first one with `LayerNormalization`.
 pub(super) const OPSET: i64 = 17;
-/// Version of the file format: the one of ONNX 1.12, which introduced [`OPSET`].
+/// Version of the file format of ONNX 1.12, which introduced [`OPSET`].
 pub(super) const IR_VERSION: i64 = 8;
 
 /// Element types, by their numbers in `TensorProto.DataType`.
