@@ -70,7 +70,7 @@ fn classifier(folder: &Path) -> Result<Queue, Box<dyn std::error::Error>> {
     }))
 }
 
-/// Starts the thread of a model, which passes the texts of all waiting requests to `compute`.
+/// Starts the thread of a model, which passes the texts of waiting requests to `compute` in batches.
 fn start(compute: impl Fn(&[&str]) -> Result<Vec<Value>, Error> + Send + 'static) -> Queue {
     let (queue, mut jobs) = mpsc::channel::<Job>(QUEUE);
     thread::spawn(move || {

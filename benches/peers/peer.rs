@@ -181,7 +181,7 @@ pub(crate) fn median(mut values: Vec<f64>) -> f64 {
     values[values.len() / 2]
 }
 
-/// Returns a line of Linux's status of this process; NaN on other systems.
+/// Returns a value of Linux's status of this process, in MiB; NaN on other systems.
 fn status_mib(key: &str) -> f64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix(key));

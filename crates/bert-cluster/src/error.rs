@@ -7,7 +7,7 @@ use bert_storage::{visible, with_flags};
 
 use crate::work::message;
 
-/// Prints an error with its causes and returns its exit code.
+/// Returns the exit code of a result. Prints an error with its causes.
 pub fn finish(result: anyhow::Result<()>) -> ExitCode {
     let Err(error) = result else { return ExitCode::SUCCESS };
     eprintln!("error: {}", visible(&with_flags(&message(error.chain()))));

@@ -67,7 +67,7 @@ pub struct Receipt {
 struct Cancelled;
 
 impl Work {
-    /// Version of the program with this code.
+    /// Name and version of this program.
     pub const PROGRAM: &'static str = concat!("bert ", env!("CARGO_PKG_VERSION"));
 
     /// Creates a stage of a build in `parts` parts. Relative paths become absolute, because workers run in different

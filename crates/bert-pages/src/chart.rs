@@ -74,7 +74,7 @@ impl Curve {
         Self { name: name.into(), color, line, xs, ys, scale: None }
     }
 
-    /// Adds other x axes to a curve over steps.
+    /// Returns a curve over steps with other x axes added.
     #[must_use]
     pub fn with_scale(self, scale: &StepScale) -> Self {
         Self { scale: Some(scale.clone()), ..self }

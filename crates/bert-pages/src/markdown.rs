@@ -9,7 +9,8 @@ pub fn rows<S: Borrow<str>, const N: usize>(rows: impl IntoIterator<Item = [S; N
     rows.into_iter().map(|cells| format!("| {} |\n", cells.join(" | "))).collect()
 }
 
-/// Returns text without the characters that have a meaning in Markdown or HTML.
+/// Returns a text in which the characters that have a meaning in Markdown or HTML are escaped, and control characters
+/// are replaced by spaces.
 #[must_use]
 pub fn plain(text: &str) -> String {
     let mut out = String::with_capacity(text.len());

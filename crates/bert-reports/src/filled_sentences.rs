@@ -56,7 +56,7 @@ fn filled(Hidden { before, word, after, .. }: &Hidden, filler: &MaskFiller) -> M
     }
 }
 
-/// Returns the first sentences of the held-out instances with a word of one piece in their middle.
+/// Returns the first sentences of the held-out instances in which a word can be hidden, each with a different word.
 fn hidden_words(run: &RunRecord) -> Option<Vec<Hidden>> {
     let folder =
         run.config.eval_data.as_deref().or(run.config.eval_parts.first().map(|part| &*part.folder))?;
@@ -81,7 +81,8 @@ fn hidden_words(run: &RunRecord) -> Option<Vec<Hidden>> {
     Some(found)
 }
 
-/// Hides the longest word of one piece in the second half of a sentence.
+/// Returns a sentence without the longest word of one piece in its second half; `None` if there is no such word, or
+/// if the sentence is too short or too long.
 fn hide(tokens: &[&str]) -> Option<Hidden> {
     let is_special = |token: &&str| token.starts_with('[') && token.ends_with(']');
     let start = tokens.iter().rposition(is_special).map_or(0, |at| at + 1);

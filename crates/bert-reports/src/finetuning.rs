@@ -119,7 +119,7 @@ fn relative_path(from: &Path, to: &Path) -> Option<String> {
     Some(if parts.is_empty() { ".".to_string() } else { parts.join("/") })
 }
 
-/// Escapes a name for an address.
+/// Returns a name with percent-encoding for a URL.
 fn escaped(name: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte);
     let text = |byte: u8| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
@@ -192,7 +192,7 @@ fn score_tiles(dev: &SeedSummary) -> Vec<Figure<'static>> {
     tiles
 }
 
-/// Renders a row per seed, then the statistics over seeds and the baseline.
+/// Renders a table with a row per seed, then the statistics over seeds and the baseline.
 fn scores_table(summary: &SeedSummary) -> Markup {
     let headings = summary.headings();
     let rows = summary.rows();
@@ -204,7 +204,7 @@ fn scores_table(summary: &SeedSummary) -> Markup {
     table(&header, rows.into_iter().map(row))
 }
 
-/// Renders a row per configuration, with its score on the held-out part of train.
+/// Renders a table with a row per configuration and its score on the held-out part of train.
 fn grid_table(grid: &GridReport) -> Markup {
     let row = |cell: &CellReport| {
         let s = cell.statistics;
@@ -225,7 +225,7 @@ fn grid_table(grid: &GridReport) -> Markup {
     }
 }
 
-/// Renders a cell for each layer and adapter; a larger share is darker.
+/// Renders a table with a cell for each layer and adapter; a larger share is darker.
 fn fusion_table(fusion: &FusionReport) -> Markup {
     let header: Vec<&str> = std::iter::once("").chain(fusion.adapters.iter().map(String::as_str)).collect();
     let row = |(layer, shares): (usize, &Vec<f64>)| {

@@ -105,7 +105,7 @@ fn next_commands(run: &Path) -> Markup {
     }
 }
 
-/// Returns why the curves of another run are not drawn.
+/// Returns a finding that explains why the curves of another run are not drawn.
 fn not_comparable(other: &RunRecord) -> Finding {
     let name = other.folder.display();
     let text = format!(

@@ -66,7 +66,7 @@ impl RunRecord {
         })
     }
 
-    /// Adds the baselines, if the data is still the data of the run. This reads the training text.
+    /// Returns the record with the baselines, if the data is still the data of the run. This reads the training text.
     pub(crate) fn with_baselines(self) -> Self {
         let baselines = self.instances.and_then(|_| {
             let config = &self.config;
@@ -114,7 +114,8 @@ impl RunRecord {
         self.evaluations.iter().min_by(|a, b| loss(a).total_cmp(&loss(b)))
     }
 
-    /// Returns whether the next-sentence loss counts: the data was not made with `--nsp off`.
+    /// Returns whether the run trains on next-sentence prediction: false if the loss of every step is 0, as with
+    /// `--nsp off`.
     pub(crate) fn has_next_sentence(&self) -> bool {
         self.metrics.is_empty() || self.metrics.iter().any(|m| m.next_sentence_loss != 0.0)
     }

@@ -49,18 +49,18 @@ impl HubReply {
         Self { status, headers: Vec::new(), sent: body.len(), body, stalls: false }
     }
 
-    /// Adds a header.
+    /// Returns the answer with a header added.
     pub fn with(mut self, name: &'static str, value: impl Into<String>) -> Self {
         self.headers.push((name, value.into()));
         self
     }
 
-    /// Cuts the body after some bytes.
+    /// Returns the answer with its body cut after `sent` bytes.
     pub fn cut(self, sent: usize) -> Self {
         Self { sent, ..self }
     }
 
-    /// Leaves the connection open after the bytes that are sent.
+    /// Returns the answer, with the connection left open after the bytes that are sent.
     pub fn stalled(self) -> Self {
         Self { stalls: true, ..self }
     }

@@ -84,7 +84,7 @@ fn cells() -> [&'static str; 3] {
     CELLS[usize::from(!(locale.contains("utf-8") || locale.contains("utf8")))]
 }
 
-/// Colours the bar of a line, if stderr shows colours.
+/// Returns a line with its bar in colour, if stderr shows colours.
 fn in_colour(text: &str) -> String {
     let [full, last, empty] = cells();
     let is_bar = |c: char| [full, last, empty].iter().any(|cell| cell.starts_with(c));

@@ -47,12 +47,12 @@ pub fn shows_colour() -> bool {
     AutoStream::choice(&stderr()) != ColorChoice::Never
 }
 
-/// Returns the columns of the terminal of stdout; a file or a pipe has no limit.
+/// Returns the number of columns of the terminal of stdout; a file or a pipe has no limit.
 pub fn stdout_width() -> usize {
     terminal_size_of(stdout()).map_or(usize::MAX, |(width, _)| width.0.into())
 }
 
-/// Returns the columns of the terminal of stderr; a file or a pipe has no limit.
+/// Returns the number of columns of the terminal of stderr; a file or a pipe has no limit.
 pub fn stderr_width() -> usize {
     terminal_size_of(stderr()).map_or(usize::MAX, |(width, _)| width.0.into())
 }
@@ -65,8 +65,8 @@ pub(crate) fn between_words<'a>(width: usize) -> Options<'a> {
         .word_splitter(WordSplitter::NoHyphenation)
 }
 
-/// Breaks the lines that are wider than `width` between words. The rest of a line is indented: below the text after a
-/// label (`best:      step 3`), else by two more spaces than the line.
+/// Returns a text in which the lines that are wider than `width` are broken between words. The rest of a line is
+/// indented: below the text after a label (`best: step 3`), else by two more spaces than the line.
 pub fn wrapped(text: &str, width: usize) -> String {
     const LABEL: usize = 16;
     let broken = |line: &str| {

@@ -30,7 +30,7 @@ pub fn run_program(run: impl FnOnce() -> anyhow::Result<()>) -> ExitCode {
     finish(run())
 }
 
-/// Prints an error with its causes to stderr and returns its exit code.
+/// Returns the exit code of a result. Prints an error with its causes to stderr.
 pub fn finish(result: anyhow::Result<()>) -> ExitCode {
     let Err(error) = result else { return ExitCode::SUCCESS };
     // The error comes from flags that one command passes to another.

@@ -29,7 +29,7 @@ pub(crate) struct Cell {
 }
 
 /// Returns the cells of a configuration after checking them: one cell, unless a flag has several values. Options that
-/// no flag gives get these defaults, for a training set with this number of items.
+/// no flag gives get the values of `defaults` for a training set with `items` items.
 pub(crate) fn cells(
     config: &FinetuneConfig,
     defaults: &TuningDefaults,

@@ -163,7 +163,7 @@ impl ComparedTexts {
         }
     }
 
-    /// Counts the examples of a set whose texts are also among these texts.
+    /// Returns the counts of the examples of a set whose texts are also among these texts.
     pub(crate) fn shared_with<T: Texts>(&self, part: Part, examples: &[T]) -> SharedTexts {
         let mut found = HashSet::new();
         let mut shared = SharedTexts {

@@ -72,7 +72,7 @@ pub(crate) trait FinetuneTask {
         checkpoint.without_outputs().without_feature_head()
     }
 
-    /// Modifies a loaded model before training; `fresh` names the tensors that the checkpoint lacks.
+    /// Returns a loaded model, modified for training; `fresh` names the tensors that the checkpoint lacks.
     fn prepared(&self, model: Self::Model, _fresh: &[&String], _seed: u64) -> Result<Self::Model, Error> {
         Ok(model)
     }

@@ -96,8 +96,8 @@ impl Extractor {
         Ok(Self { opened, layers: vec![-1], pooling: None })
     }
 
-    /// Extracts these layers. Numbers count from 0; negative numbers count from the last layer. An empty list means the
-    /// last four, or all layers of a smaller model.
+    /// Returns the extractor of these layers. Numbers count from 0; negative numbers count from the last layer. An
+    /// empty list means the last four, or all layers of a smaller model.
     ///
     /// # Errors
     /// Fails when the model lacks a layer.
@@ -111,20 +111,20 @@ impl Extractor {
         Ok(Self { layers, ..self })
     }
 
-    /// Extracts all layers, the first one first.
+    /// Returns the extractor of all layers, in their order.
     #[must_use]
     pub fn with_all_layers(self) -> Self {
         Self { layers: (0..self.opened.config.num_hidden_layers as i32).collect(), ..self }
     }
 
-    /// Returns one vector per text and layer instead of one per token: [`LineFeatures::layers`] then has vectors of
-    /// [`Self::hidden_size`].
+    /// Returns the extractor of one vector per text and layer instead of one per token: [`LineFeatures::layers`] then
+    /// has vectors of [`Self::hidden_size`].
     #[must_use]
     pub fn with_pooling(self, pooling: Pooling) -> Self {
         Self { pooling: Some(PooledVectors { pooling, normalize: false }), ..self }
     }
 
-    /// Returns one vector per text and layer as the folder of a sentence model requires.
+    /// Returns the extractor of one vector per text and layer, as the folder of a sentence model requires.
     ///
     /// # Errors
     /// Fails when the folder names no pooling method, or has modules or a prompt that cannot be computed.
@@ -134,8 +134,8 @@ impl Extractor {
         Ok(Self { pooling: Some(PooledVectors { pooling, normalize }), ..self })
     }
 
-    /// Returns one vector per text and layer, as the folder of a sentence model requires. For other models, the vector
-    /// is the mean.
+    /// Returns the extractor of one vector per text and layer: for a sentence model as its folder requires, for other
+    /// models the mean.
     ///
     /// # Errors
     /// Fails when the folder has modules or a prompt that cannot be computed.
@@ -253,9 +253,10 @@ struct PooledLine {
     layers: Vec<Layer>,
 }
 
-/// Writes the features of texts as JSON Lines: `{"linex_index": 0, "features": [{"token": "[CLS]", "layers":
-/// [{"index": -1, "values": [...]}, ...]}, ...]}`, the values rounded to six decimals as in the reference. With pooling
-/// a line is `{"linex_index": 0, "layers": [{"index": -1, "values": [...]}, ...]}`.
+/// Writes the features of texts as JSON Lines: `{"linex_index": 0, "features": [{"token": "[CLS]", "layers": [{"index":
+/// -1, "values": [...]}, ...]}, ...]}`, the values rounded to six decimals as in the reference. With pooling a line is
+/// `{"linex_index": 0, "layers": [{"index": -1, "values": [...]}, ...]}`. Returns the counts of the texts that were
+/// cut.
 ///
 /// # Errors
 /// Fails as [`Extractor::each_line`] does, or when the results cannot be written.

@@ -51,7 +51,7 @@ enum Queries {
 }
 
 impl NeighbourSearch {
-    /// Searches among the whole words of the vocabulary of a model folder, by their word embeddings.
+    /// Returns a search among the whole words of the vocabulary of a model folder, by their word embeddings.
     ///
     /// # Errors
     /// Fails when the folder cannot be read.
@@ -62,8 +62,8 @@ impl NeighbourSearch {
         Ok(Self { candidates, queries: Queries::Words { tokenizer, table } })
     }
 
-    /// Searches among texts, by the pooled hidden states of the last layer. The pooling method is the method in the
-    /// folder of a sentence model, or else the mean.
+    /// Returns a search among texts, by the pooled hidden states of the last layer. The pooling method is the method
+    /// in the folder of a sentence model, or else the mean.
     ///
     /// # Errors
     /// Fails when the folder or the input cannot be read, or no line has a word.

@@ -46,7 +46,7 @@ pub enum Answer {
 }
 
 impl Answer {
-    /// Returns the answer as one word or number.
+    /// Returns the label, or the score, as text.
     pub fn short(&self) -> String {
         match self {
             Self::Class { label, .. } => label.clone(),

@@ -133,7 +133,7 @@ impl Prober {
         Ok(Self { head })
     }
 
-    /// Applies all replacements to one text or pair.
+    /// Applies all replacements to one text or pair, and returns their effects.
     ///
     /// # Errors
     /// Fails when the text lacks the word or a required `[MASK]`, or when it becomes too long.
@@ -146,7 +146,7 @@ impl Prober {
         self.probe(&Subject { source: "text".into(), encoded, masked: Vec::new() }, replacements)
     }
 
-    /// Applies all replacements to the texts of a source.
+    /// Applies all replacements to the texts of a source, and returns their effects.
     ///
     /// # Errors
     /// Fails as [`Self::text`] does, or when the input is invalid; the error then names the line.
@@ -206,7 +206,7 @@ impl Prober {
         }
     }
 
-    /// Applies all replacements to a text.
+    /// Applies all replacements to a text, and returns their effects.
     ///
     /// # Errors
     /// Fails as [`Self::text`] does.

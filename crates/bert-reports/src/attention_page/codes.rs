@@ -73,7 +73,8 @@ pub(super) fn packed_vectors(attention: &Attention, layers: &[usize]) -> Value {
     json!({ "layers": layers, "dimensions": dimensions, "scales": scales, "data": packed(&codes) })
 }
 
-/// Returns the mean over the heads of a layer, in 8 bits, row by row; a square root makes small weights visible.
+/// Returns the mean weights over the heads of a layer, in 8 bits, row by row; a square root makes small weights
+/// visible.
 pub(super) fn mean_of_heads(attention: &Attention, layer: usize) -> Vec<u8> {
     let heads = &attention.layers[layer];
     let mean = |at: usize| heads.iter().map(|head| head[at]).sum::<f32>() / heads.len() as f32;

@@ -72,7 +72,7 @@ fn origin(folder: &Path) -> Result<Option<Origin>, Error> {
     Ok(Some(Origin { step, identity, paths, start: Some(start), seconds, shared_text, evaluation }))
 }
 
-/// Returns the seconds of the steps of a run up to one of them; 0 without a log.
+/// Returns the duration of the steps of a run up to `step`, in seconds; 0 without a log.
 fn seconds_of_steps(run: &Path, step: u64) -> Result<f64, Error> {
     let log: Vec<(StepTiming, _)> = records(&run.join("timing.jsonl"))?;
     Ok(log.iter().filter(|(timing, _)| timing.step <= step).map(|(timing, _)| timing.seconds).sum())

@@ -35,7 +35,7 @@ impl LiveRun {
         Self { folder: folder.to_path_buf(), kind: None }
     }
 
-    /// Reads the changes since the last call.
+    /// Reads the changes since the last call, and returns the present state.
     ///
     /// # Errors
     /// Fails when the folder is neither a run nor a fine-tuning yet, or when a file cannot be read.

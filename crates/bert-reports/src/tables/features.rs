@@ -15,8 +15,9 @@ use parquet::errors::ParquetError;
 use parquet::file::properties::WriterProperties;
 
 /// Writes the features of texts as Parquet, one row per token: `line` (from 0), `position` in the line's sequence,
-/// `token`, and for each selected layer a column `layer_N` with lists of f32, one list per token, not rounded. With pooling
-/// there is one row per line, without the columns `position` and `token`.
+/// `token`, and for each selected layer a column `layer_N` with lists of f32, one list per token, not rounded. With
+/// pooling there is one row per line, without the columns `position` and `token`. Returns the counts of the texts
+/// that were cut.
 ///
 /// # Errors
 /// Fails as [`Extractor::each_line`] does, or when the results cannot be written.

@@ -58,7 +58,7 @@ impl TranslationMetric {
     }
 }
 
-/// Adds the counts of sentences.
+/// Returns the sum of the counts of sentences.
 pub(crate) fn total<'a>(counts: impl Iterator<Item = &'a Vec<u64>>) -> Vec<u64> {
     let mut sum = Vec::new();
     for counts in counts {

@@ -20,7 +20,7 @@ pub(super) fn matches<T: Eq + Hash>(hypothesis: &Ngrams<'_, T>, reference: &Ngra
     hypothesis.iter().map(|(ngram, count)| count.min(reference.get(ngram).unwrap_or(&0))).sum()
 }
 
-/// Splits like Python's `str.split()`.
+/// Returns the parts of a text, split like Python's `str.split()`.
 pub(super) fn split_like_python(text: &str) -> impl Iterator<Item = &str> {
     text.split(is_python_space).filter(|part| !part.is_empty())
 }

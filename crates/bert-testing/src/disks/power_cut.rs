@@ -207,7 +207,7 @@ impl Model {
         }
     }
 
-    /// Returns the changes that remove everything below a folder.
+    /// Records the changes that remove everything below a folder.
     fn unlink_all(&mut self, folder: usize) {
         let entries: Vec<(OsString, usize)> = match &self.nodes[folder] {
             Node::Folder { current, .. } => {

@@ -43,7 +43,8 @@ fn headings() -> Vec<Heading> {
 /// The setting whose model continues with another task.
 const CONTINUED: &str = "whole-model";
 
-/// Trains the settings and the sequences of two tasks, and measures what they forget.
+/// Trains the settings and the sequences of two tasks, and returns a report of the forgetting, or `None` after a dry
+/// run.
 ///
 /// # Errors
 /// Fails as [`train`] does, and when the checkpoint has no masked-LM head.

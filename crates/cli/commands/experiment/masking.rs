@@ -27,7 +27,7 @@ fn headings() -> Vec<Heading> {
     ]
 }
 
-/// Returns the stages of the first instances of the text.
+/// Returns a report of the stages of the first instances of the text.
 ///
 /// # Errors
 /// Fails when the text or the tokenizer cannot be read.

@@ -35,7 +35,7 @@ fn headings() -> Vec<Heading> {
 /// Index of the column with the flips.
 const FLIPS: usize = 6;
 
-/// Trains with every setting and replaces words in the dev sets.
+/// Trains with every setting, replaces words in the dev sets, and returns a report, or `None` after a dry run.
 ///
 /// # Errors
 /// Fails as [`train`] does, and when a text gets too long.

@@ -46,7 +46,7 @@ fn differences() -> Vec<Heading> {
     ]
 }
 
-/// Trains with every setting and returns the scores.
+/// Trains with every setting, and returns a report of the scores, or `None` after a dry run.
 ///
 /// # Errors
 /// Fails as [`train`] does.

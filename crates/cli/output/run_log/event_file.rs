@@ -17,8 +17,8 @@ pub(super) struct EventFile {
 
 impl EventFile {
     /// Creates a file in a folder, which is one run of TensorBoard. TensorBoard then discards the events of earlier
-    /// files in the folder from step `first` on, so that a resumed run replaces what a killed run has written.
-    /// Independent series need a folder each.
+    /// files in the folder from step `first` on, so that a resumed run replaces the events that a killed run has
+    /// written. Independent series need a folder each.
     pub(super) fn create(folder: &Path, first: u64) -> io::Result<Self> {
         std::fs::create_dir_all(folder)?;
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();

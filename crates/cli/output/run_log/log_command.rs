@@ -65,8 +65,8 @@ impl LogCommand {
     }
 
     /// Closes the program's input and waits until the program ends, for at most a minute, and at most five seconds
-    /// after a request to stop. Then kills the program. Returns a warning if lines were lost, or if the program failed
-    /// or was killed.
+    /// after a request to stop. Kills the program after this time. Returns a warning if lines were lost, or if the
+    /// program failed or was killed.
     pub(super) fn finish(self, stop: &StopFlag) -> Option<String> {
         self.finish_within(|| if stop.requested().is_some() { LIMIT_OF_STOP } else { LIMIT })
     }

@@ -53,7 +53,7 @@ impl Table {
         lines.join("\n")
     }
 
-    /// Fits columns into a width.
+    /// Returns the columns that fit a width, with their widths.
     fn layout(&self, mut columns: Vec<usize>, width: usize) -> Layout {
         let mut hidden = Vec::new();
         loop {

@@ -47,7 +47,7 @@ pub struct FormatArgs {
 }
 
 impl FormatArgs {
-    /// Returns whether `--format` has its default.
+    /// Returns whether `--format` has its default value.
     pub fn is_default(self) -> bool {
         self.format == Format::Text
     }

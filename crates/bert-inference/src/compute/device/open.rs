@@ -79,7 +79,7 @@ mod gpu {
         )))
     }
 
-    /// Returns the commands that show whether a driver is installed.
+    /// Returns a question about the driver, with the command that answers it.
     fn hint(name: DeviceName) -> &'static str {
         match name {
             DeviceName::Cuda(_) => "is the NVIDIA driver installed, and does `nvidia-smi` list the card?",

@@ -139,7 +139,8 @@ pub struct Checkpoint {
 }
 
 impl Checkpoint {
-    /// Returns the size of the weights and optimizer states in bytes; the small files are not counted.
+    /// Returns the size of the weights, the optimizer's states and the other files in bytes, without the state of the
+    /// run and the marker.
     fn bytes(&self) -> u64 {
         let weights = self.weights.iter().map(|(_, snapshot)| snapshot.file_bytes());
         let files = self.files.iter().map(|(_, bytes)| bytes.len() as u64);

@@ -86,12 +86,12 @@ impl Graph {
         self.constant(name, self.element, shape, bytes)
     }
 
-    /// Adds a constant number of the graph's element type.
+    /// Adds a constant number of the graph's element type. Returns its name.
     pub(super) fn scalar(&mut self, name: &str, value: f32) -> String {
         self.weights(name, &[], &[value])
     }
 
-    /// Adds a vector of integers, for example a shape or axes.
+    /// Adds a vector of integers, for example a shape or axes. Returns its name.
     pub(super) fn integers(&mut self, name: &str, values: &[i64]) -> String {
         let bytes = values.iter().flat_map(|value| value.to_le_bytes()).collect();
         self.constant(name, Element::I64, &[values.len()], bytes)

@@ -20,7 +20,7 @@ pub(super) struct Probes {
 }
 
 impl Probes {
-    /// Applies all replacements to all texts.
+    /// Applies all replacements to all texts, and returns the changes.
     ///
     /// # Errors
     /// Fails when nothing is predicted.

@@ -219,7 +219,8 @@ fn send(mut stream: &TcpStream, status: &str, kind: &str, body: &str) -> std::io
     )
 }
 
-/// Sends the report page of a run. One report is computed at a time, and again only after a change of the runs.
+/// Sends the report page of a run. Reports are computed one at a time. A report is computed again only after a change
+/// of the runs, and at most once in [`REPORT_AGE`].
 fn send_report(stream: &TcpStream, shared: &Shared, number: &str) -> std::io::Result<()> {
     let mut reports = lock(&shared.reports);
     let latest = lock(&shared.latest);

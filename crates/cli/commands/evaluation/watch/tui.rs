@@ -54,7 +54,7 @@ pub(super) fn run(mut watched: Watched, interval: Duration) -> anyhow::Result<()
     }
 }
 
-/// Returns the columns and the rows of the terminal.
+/// Returns the numbers of columns and rows of the terminal.
 fn size() -> (usize, usize) {
     terminal_size_of(stdout()).map_or(SIZE, |(width, height)| (width.0.into(), height.0.into()))
 }
@@ -80,7 +80,7 @@ fn screen(runs: &[Shown], (width, height): (usize, usize)) -> String {
     lines.into_iter().cloned().collect::<Vec<_>>().join("\n")
 }
 
-/// Returns whether a run is running, and its lines.
+/// Returns whether a run is in progress, and its lines.
 fn block(shown: &Shown, width: usize) -> (bool, Vec<String>) {
     let cut = |line: String| line.chars().take(width).collect::<String>();
     match shown {
@@ -119,7 +119,7 @@ fn lines(status: &LiveStatus, width: usize) -> Vec<String> {
     lines
 }
 
-/// Returns a curve of one character per value, at most as wide as the screen.
+/// Returns a curve of the last values, one character for each, at most `width - 4` columns wide.
 fn sparkline(values: &[f64], width: usize) -> String {
     let shown = &values[values.len().saturating_sub(width.saturating_sub(4))..];
     let (low, high) =
