@@ -167,7 +167,7 @@ fn is_in_use(error: &bert_data::Error) -> bool {
 /// Returns whether another attempt, here or on another machine, may succeed.
 fn may_pass(error: &bert_data::Error) -> bool {
     let system_errors = || causes(error).filter_map(|cause| cause.downcast_ref::<std::io::Error>());
-    // The key and the bucket are the same on every machine.
+    // The key and the bucket are the same on every machine, so every attempt would be rejected.
     if system_errors().any(objects::is_rejection) {
         return false;
     }

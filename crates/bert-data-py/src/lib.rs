@@ -115,7 +115,7 @@ fn run_batch(py: Python<'_>, tasks: PyArrowType<RecordBatch>) -> PyResult<PyArro
     {
         return Err(refused(py, format!("part {part}: {message}"), exit_code));
     }
-    // Spark does not have unsigned integers.
+    // Spark does not have unsigned integers, so the columns are signed.
     let parts = Int64Array::from_iter_values(receipts.iter().map(|receipt| i64::from(receipt.part)));
     let counts = Int64Array::from_iter_values(receipts.iter().map(|receipt| receipt.count as i64));
     let seconds = Float64Array::from_iter_values(receipts.iter().map(|receipt| receipt.seconds));

@@ -192,7 +192,7 @@ fn command() -> clap::Command {
             let about = match command.find_subcommand(name) {
                 Some(found) => found.get_about().map(ToString::to_string).unwrap_or_default(),
                 None if *name == "help" => "Print the help of a command".to_owned(),
-                // The command belongs to a feature that is off.
+                // The command belongs to a feature that this build does not have.
                 None => return None,
             };
             Some(format!("  {name:<14}{about}\n"))

@@ -33,7 +33,7 @@ pub fn run_program(run: impl FnOnce() -> anyhow::Result<()>) -> ExitCode {
 /// Returns the exit code of a result. Prints an error with its causes to stderr.
 pub fn finish(result: anyhow::Result<()>) -> ExitCode {
     let Err(error) = result else { return ExitCode::SUCCESS };
-    // The error comes from flags that one command passes to another.
+    // A usage error comes from flags that one command passes to another.
     if let Some(usage) = error.downcast_ref::<clap::Error>() {
         let plain = usage.render().to_string();
         // The colours of clap are escape sequences too: print them only if the text itself has no control characters.

@@ -327,7 +327,7 @@ mod tests {
         let sizes = [None, Some(100_000), Some(8_000), Some(4_000), Some(100), Some(0)];
         assert_eq!(sizes.map(|items| epochs(Preset::Mini, items)), [4.0, 4.0, 4.0, 8.0, 10.0, 10.0]);
         assert_eq!(epochs(Preset::Small, Some(100)), 4.0);
-        // The task has ten epochs.
+        // The default of the task is ten epochs, however many examples there are.
         assert_eq!(defaults(Preset::Tiny, &["--task", "sst-5"]).epochs(Some(9_000_000), 64), 10.0);
         assert_eq!(defaults(Preset::Tiny, &["--freeze-encoder"]).epochs(Some(100), 32), 3.0);
     }

@@ -172,7 +172,7 @@ impl FinetuneTask for QuestionAnswering<'_> {
         runs: Vec<SeedRun>,
         answers: &[&Vec<PredictedAnswer>],
     ) -> SeedSummary {
-        // Baseline: always "no answer".
+        // The baseline answers every question with "no answer".
         let baseline = set.mean_scores(std::iter::repeat(""));
         let f1 = |answers: &&Vec<PredictedAnswer>| -> Vec<Ratio> {
             let ratio = |scores: &QuestionScores| Ratio { numerator: scores.f1, denominator: 1.0 };

@@ -68,13 +68,13 @@ pub fn compared_settings(config: &FinetuneConfig) -> Map<String, Value> {
         freeze_encoder, head, trainable_layers, layer_decay, random_init, initialization, max_train_examples,
         holdout, subset_seed, num_train_epochs, train_batch_size, gradient_accumulation_steps, learning_rate,
         warmup_proportion, max_seq_length, select, patience;
-        // These are compared below.
+        // The settings of these are added below.
         task, table, adapters, optimizer, squad, compute,
         // A run depends only on its own seed.
         seeds,
         // The contents are compared by digest.
         data, train_file, dev_file, test_file, checkpoint, initialization_data, forgetting_data, skip_unlabelled,
-        // Part of the identity, but not a setting of a run.
+        // This field is part of the identity, but it is not a setting of a run.
         keep_seeds,
         // The runs do not depend on these.
         allow_overlap, output, predict,

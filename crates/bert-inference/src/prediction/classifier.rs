@@ -183,7 +183,7 @@ impl Classifier {
 
     pub(crate) fn answer_features(&self, features: &Features) -> Result<Vec<Answer>, Error> {
         let OpenedModel { model, description, device, .. } = &self.opened;
-        // The outputs of a regression are the logits.
+        // The prediction of a regression returns the logits, to which the activation is applied below.
         let kind = if description.activation.is_some() { SCORES } else { self.kind };
         let stop = StopFlag::new();
         let mut rows = match model {

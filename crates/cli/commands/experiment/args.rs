@@ -22,7 +22,7 @@ use crate::process::threads::ThreadArgs;
 /// Before it starts, short runs measure how long it will take. Flags of finetune after -- replace the ones of the
 /// experiment: bert experiment fusion ... -- --num-train-epochs 1
 #[derive(ClapArgs, Debug)]
-// The usage line that clap makes is longer than 80 columns.
+// The usage line of clap would be longer than 80 columns.
 #[command(override_usage = "bert experiment [OPTIONS] [EXPERIMENT] [-- <FINETUNE FLAGS>...]")]
 pub struct Args {
     /// Experiment; without one, the experiments are listed.

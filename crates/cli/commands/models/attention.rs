@@ -119,7 +119,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     if !args.json {
         return print(&args.output.display().to_string());
     }
-    // One line: there may be a million weights.
+    // Print one line without indentation, because there may be a million weights.
     print(&serde_json::to_string(&Page { page: &args.output, models: &models })?)
 }
 

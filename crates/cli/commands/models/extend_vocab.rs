@@ -23,7 +23,7 @@ use crate::output::stdout::print_result;
 /// pieces keep their ids, and old texts their pieces unless they contain a new one. Continue the pre-training of the
 /// new model on the text.
 #[derive(ClapArgs, Debug)]
-// The usage line that clap makes is longer than 80 columns.
+// The usage line of clap would be longer than 80 columns.
 #[command(override_usage = "bert extend-vocab [OPTIONS] --checkpoint <DIR> --input <PATH>...\n       \
     --add <N> --output <DIR>")]
 pub struct Args {

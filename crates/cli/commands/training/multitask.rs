@@ -23,7 +23,7 @@ use crate::process::threads::ThreadArgs;
 /// Each step trains on a batch of one task. Pass flags of finetune after --, as in: bert multitask ... --
 /// --learning-rate 1e-4 --num-train-epochs 3.
 #[derive(ClapArgs, Debug)]
-// The usage line that clap makes is longer than 80 columns.
+// The usage line of clap would be longer than 80 columns.
 #[command(override_usage = "bert multitask [OPTIONS] --data <DIR> --output <DIR>\n       \
                             --tasks <TASK,TASK,...> [-- <FINETUNE FLAGS>...]")]
 pub struct Args {

@@ -14,7 +14,7 @@ use crate::process::threads::ThreadArgs;
 /// Every prediction is shown with its probability before and after the change.
 /// A fine-tuned model predicts the class; a pre-trained model predicts the word at every `[MASK]`.
 #[derive(ClapArgs, Debug)]
-// `--format` is the format of the input.
+// `--format` is the format of the input, so the format of the output has another flag.
 #[command(mut_arg("format", |flag| flag.long("output-format")))]
 #[command(group(ArgGroup::new("texts").args(["text", "input", "data"]).required(true)))]
 #[command(group(ArgGroup::new("method").args(["replace", "saliency"]).required(true)))]
