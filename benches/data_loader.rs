@@ -7,8 +7,8 @@
 //! ```
 //!
 //! The time includes reading, checking digests and rows, shuffling, making pairs and masks where the data has none, and
-//! padding, but not creating tensors. Each figure is the best of several epochs. The first figure measures only the
-//! order of samples: finding the shard and row of each of 1e9 samples in 20,000 shards.
+//! padding, but not creating tensors. Each rate is the best of several epochs. The first line measures only the order
+//! of samples: finding the shard and row of each of 1e9 samples in 20,000 shards.
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;

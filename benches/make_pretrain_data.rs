@@ -9,9 +9,10 @@
 //! cargo bench --bench make_pretrain_data -- --odd          # also 100,000 files, a line of 1 GB, and 2 GB without a blank line
 //! ```
 //!
-//! The figures come from GNU time (`/usr/bin/time`), which measures the whole process. The minimum over the turns
-//! counts, because other work on the machine only adds time. The corpus is the bench corpus of 8.43 MB, for which the
-//! goals are defined; the large text repeats all corpora of its folder, with the documents in a new order each time.
+//! Time and memory are measured by GNU time (`/usr/bin/time`), which measures the whole process. The minimum over the
+//! turns counts, because other work on the machine only adds time. The corpus is the bench corpus of 8.43 MB, for
+//! which the goals are defined; the large text repeats all corpora of its folder, with the documents in a new order
+//! each time.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -48,7 +49,7 @@ struct Args {
     bench: bool,
 }
 
-/// Minimum of each figure over the turns.
+/// Minimum of each measured value over the turns.
 #[derive(Clone, Copy)]
 struct Figures {
     cpu: f64,
@@ -59,11 +60,11 @@ struct Figures {
     bytes: u64,
 }
 
-/// Goal of a figure.
+/// Goal for a measured value.
 enum Goal {
     AtMost(f64),
     AtLeast(f64),
-    /// Equal to another figure, within this relative tolerance.
+    /// Equal to another value, within this relative tolerance.
     Near(f64, f64),
     None,
 }
@@ -246,8 +247,8 @@ fn children_seconds() -> f64 {
         .split(' ')
         .filter_map(|field| field.parse().ok())
         .collect();
-    // The numbers after the name and the state. Numbers 12 and 13 are fields 16 and 17 of proc(5), in hundredths of a
-    // second.
+    // `fields` has the numbers after the name and the state. Numbers 12 and 13 are fields 16 and 17 of proc(5), in
+    // hundredths of a second.
     (fields[12] + fields[13]) / 100.0
 }
 
@@ -327,7 +328,7 @@ fn line(what: &str, value: f64, unit: &str, goal: &Goal) {
     println!("{what:<40}{value:>9.2} {unit}{goal}");
 }
 
-/// Compares an estimate with the measured figures.
+/// Compares an estimate of `--dry-run` with the measured values.
 fn estimate(args: &Args, corpus: &Path, dupe: usize, built: Figures) {
     let flags = format!("--dupe-factor {dupe} --threads 2 --dry-run --json");
     let output = command(args, corpus, Path::new("nowhere"), &flags).output().expect("the program");

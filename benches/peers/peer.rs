@@ -100,12 +100,12 @@ impl Work {
     }
 }
 
-/// Figures of one program in one turn.
+/// Measurements of one program in one turn.
 #[derive(Clone, Debug)]
 pub(crate) struct Figures {
     /// Median over the steps of the turn.
     pub(crate) sequences_per_second: f64,
-    /// CPU time of all threads, in seconds per step; the figure least affected by other load.
+    /// CPU time of all threads, in seconds per step; the measurement least affected by other load.
     pub(crate) cpu_seconds: f64,
     /// Peak memory of the process (`VmHWM`), in MiB.
     pub(crate) peak_mib: f64,
@@ -123,7 +123,8 @@ pub(crate) struct Peer {
     pub(crate) arguments: Vec<String>,
 }
 
-/// Runs our program and the peers alternately, `turns` times each; prints all figures and the ratios of the medians.
+/// Runs our program and the peers alternately, `turns` times each; prints all measurements and the ratios of the
+/// medians.
 pub(crate) fn in_turn(turns: usize, mut ours: impl FnMut() -> Figures, peers: &[Peer]) {
     let python = std::env::var("BERT_PYTHON").ok();
     let peers = if python.is_some() { peers } else { &[] };

@@ -81,7 +81,7 @@ impl Curve {
     }
 }
 
-/// Returns a value with six significant digits, which is shorter as text.
+/// Returns a value rounded to six significant digits, so that it is shorter as text.
 fn six_digits(value: f64) -> f64 {
     format!("{value:.5e}").parse().unwrap_or(value)
 }

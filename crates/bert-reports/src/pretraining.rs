@@ -15,7 +15,7 @@ use crate::findings::{Finding, Severity, findings};
 use crate::page::{Report, commit_words, duration, findings_list, folder_name, settings, split_verdict};
 use crate::run_record::RunRecord;
 
-/// Maximum number of points of a curve; longer ones are averaged over intervals.
+/// Maximum number of points of a curve; a longer curve is averaged over intervals.
 const POINTS: usize = 400;
 
 /// Published results: source, training, masked-LM accuracy, masked-LM loss, next-sentence accuracy.

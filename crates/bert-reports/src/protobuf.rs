@@ -39,13 +39,13 @@ impl Message {
         self
     }
 
-    /// Adds each of several texts or messages.
+    /// Adds several texts or messages, each as a field of its own.
     #[must_use]
     pub fn each<T: AsRef<[u8]>>(self, field: u32, values: impl IntoIterator<Item = T>) -> Self {
         values.into_iter().fold(self, |message, value| message.bytes(field, value))
     }
 
-    /// Adds each of several numbers.
+    /// Adds several numbers, each as a field of its own.
     #[must_use]
     pub fn ints(self, field: u32, values: impl IntoIterator<Item = i64>) -> Self {
         values.into_iter().fold(self, |message, value| message.int(field, value))

@@ -218,7 +218,7 @@ impl<M> RestoredState<M> {
     /// Returns the best model without autodiff, if the checkpoint has one; `shape` is a model with the same shapes.
     ///
     /// # Errors
-    /// Fails when its file cannot be read.
+    /// Fails when the file of the model cannot be read.
     pub(crate) fn best_model<B: Architecture>(&self, shape: B) -> Result<Option<B>, Error> {
         let Some(folder) = &self.folder else { return Ok(None) };
         let tensors = read_safetensors(&folder.join(BEST))?;
@@ -338,7 +338,7 @@ impl SavedRun<'_> {
     /// Returns the saved model of a finished run, if there is one; `shape` is a model without autodiff.
     ///
     /// # Errors
-    /// Fails when its file cannot be read.
+    /// Fails when the file of the model cannot be read.
     pub(crate) fn model<M: Architecture>(&self, shape: M) -> Result<Option<M>, Error> {
         if !self.folder.has(BEST)? {
             return Ok(None);

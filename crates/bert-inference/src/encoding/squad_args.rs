@@ -70,7 +70,7 @@ impl SquadArgs {
         }
     }
 
-    /// Returns the settings of the answers; `version_2` for questions that may have none.
+    /// Returns the settings of the answers; `version_2` allows questions without an answer.
     pub fn answers(&self, version_2: bool) -> AnswerSettings {
         AnswerSettings {
             n_best_size: self.n_best_size.unwrap_or(20),

@@ -134,8 +134,8 @@ impl Extractor {
         Ok(Self { pooling: Some(PooledVectors { pooling, normalize }), ..self })
     }
 
-    /// Returns the extractor of one vector per text and layer: for a sentence model as its folder requires, for other
-    /// models the mean.
+    /// Returns the extractor of one vector per text and layer: the vector is pooled as the folder of a sentence model
+    /// requires, and for other models it is the mean over the tokens.
     ///
     /// # Errors
     /// Fails when the folder has modules or a prompt that cannot be computed.

@@ -121,7 +121,7 @@ impl Prober {
     /// masked-LM head.
     ///
     /// # Errors
-    /// Fails when the folder has neither head or cannot be read.
+    /// Fails when the folder has neither a classifier nor a masked-LM head, or cannot be read.
     pub fn open(folder: &Path, options: ModelOptions<'_>) -> Result<Self, Error> {
         let head = match Classifier::open(folder, options) {
             Ok(classifier) => Head::Class(Box::new(classifier)),

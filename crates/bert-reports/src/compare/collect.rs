@@ -168,7 +168,7 @@ fn read(folder: &Path) -> Result<SavedResult, Error> {
     Ok(SavedResult { settings, start, dev_digest, folders: vec![folder.to_path_buf()], dev })
 }
 
-/// Returns the members of a struct as in JSON.
+/// Returns the fields of a struct with their JSON values.
 fn members(options: &impl Serialize) -> Map<String, Value> {
     let options = serde_json::to_value(options).expect("plain data");
     options.as_object().expect("a struct").clone()

@@ -24,7 +24,8 @@ pub const TASKS: [Task; 9] = [
 
 /// Name, layers and hidden size of each published model, and its scores in percent on GLUE's test sets in the order of
 /// [`TASKS`]. The scores of tiny to medium are from the table in google-research/bert's README (best of 20 settings on
-/// dev, 4 epochs), the scores of base and large from table 1 of the paper. QQP and MRPC have F1, STS-B has Spearman.
+/// dev, 4 epochs), the scores of base and large from table 1 of the paper. The score of QQP and MRPC is F1, and the
+/// score of STS-B is Spearman's correlation.
 const PUBLISHED: [(&str, (usize, usize), &str); 6] = [
     ("BERT-tiny", (2, 128), "0.0 83.2 81.1/71.1 74.3/73.6 62.2/83.4 70.2/70.3 81.5 57.2 62.3"),
     ("BERT-mini", (4, 256), "0.0 85.9 81.1/71.8 75.4/73.3 66.4/86.2 74.8/74.3 84.1 57.9 62.3"),

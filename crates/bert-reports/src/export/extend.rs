@@ -82,11 +82,11 @@ fn random_rows(config: &BertConfig, seed: u64) -> Result<Vec<f32>, Error> {
     Ok(tensors.remove(TABLE).expect("every model has word embeddings").1)
 }
 
-/// A tensor with one row for each word.
+/// A tensor with one row for each piece of the vocabulary.
 struct Table {
     /// Values of a row.
     width: usize,
-    /// Number of rows that belong to old words; further rows are padding.
+    /// Number of rows that belong to old pieces; further rows are padding.
     old_words: usize,
     /// Random values of all rows, or zeros.
     random: Vec<f32>,

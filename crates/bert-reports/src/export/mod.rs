@@ -170,7 +170,7 @@ fn folder_files(folder: &Path, new: impl IntoIterator<Item = NamedFile>) -> Resu
 /// Checks that [`export_fresh`] can write into a folder: it is new, empty, or an unfinished export.
 ///
 /// # Errors
-/// Fails when it is not empty, or cannot be read.
+/// Fails when the folder has other files, or cannot be read or written.
 pub fn check_export_folder(target: &Path) -> Result<(), Error> {
     OutputGuard::check_free(&StagedFolder::new(&Disk, target), CONTENTS, HINT)?;
     check_writable(&Disk, target)

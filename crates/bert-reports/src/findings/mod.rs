@@ -1,6 +1,6 @@
 //! Diagnoses a pre-training run and describes the findings in words.
 //!
-//! Each [`Finding`] states the figures that it is based on. The rules cover common problems of the reference's users: a
+//! Each [`Finding`] states the numbers that it is based on. The rules cover common problems of the reference's users: a
 //! loss at the unigram baseline, a next-sentence task that is solved too early (its labels leak), labels of a single
 //! class, memorized text, a rising loss. A finding never stops a run.
 
@@ -103,8 +103,9 @@ fn suggestion(run: &RunRecord) -> Option<Finding> {
     if others.iter().any(|rule| rule(run).is_some()) { None } else { next_suggestion(run).and_then(note) }
 }
 
-/// Returns the number of standard errors by which a figure must exceed a limit. In at most 5 % of the runs, one of the
-/// evaluations exceeds the limit by this much by chance (Chernoff's bound of the normal distribution).
+/// Returns the number of standard errors by which the result of an evaluation must exceed a limit. In at most 5 % of
+/// the runs, one of the evaluations exceeds the limit by this much by chance (Chernoff's bound of the normal
+/// distribution).
 fn errors_beyond(run: &RunRecord) -> f64 {
     (2.0 * (20.0 * run.evaluations.len().max(1) as f64).ln()).sqrt()
 }

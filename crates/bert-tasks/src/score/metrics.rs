@@ -312,7 +312,7 @@ pub fn constant_baseline(task: &Task, train: &[Label], labels: &[Label]) -> Scor
 }
 
 /// Returns the standard error of an accuracy measured on `examples` examples, as a fraction: `sqrt(p (1 - p) / n)`. For
-/// RTE's 277 examples at .66 it is .028; one example is .0036.
+/// RTE's 277 examples and an accuracy of .66 it is .028.
 pub fn binomial_standard_error(accuracy: f64, examples: usize) -> f64 {
     (accuracy * (1.0 - accuracy) / examples as f64).sqrt()
 }

@@ -1,7 +1,7 @@
 //! BLEU and chrF as sacreBLEU computes them, and bootstrap intervals.
 //!
-//! A metric turns a sentence into counts, and the sum of the counts of a corpus into a score. So resamples of the
-//! sentences need additions only.
+//! A metric turns a sentence into counts, and the sum of the counts of a corpus into a score. A bootstrap resample of
+//! the sentences therefore needs only additions of counts.
 
 pub(crate) mod bleu_tokenizer;
 pub(crate) mod bootstrap;

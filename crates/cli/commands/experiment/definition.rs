@@ -29,7 +29,7 @@ pub(super) struct Experiment {
     pub(super) name: &'static str,
     /// The title of the page.
     pub(super) title: String,
-    /// The question, the source of the published figures and the differences from it.
+    /// The question, the source of the published scores and the differences from it.
     pub(super) about: String,
     /// The tasks of every setting that names none.
     pub(super) tasks: Vec<Task>,
@@ -39,7 +39,7 @@ pub(super) struct Experiment {
     /// Pairs of settings that are tested against each other.
     #[serde(default)]
     pub(super) compare: Vec<SettingPair>,
-    /// The published figures.
+    /// The published scores.
     #[serde(default)]
     pub(super) published: Vec<Published>,
     /// Words to replace, as in `bert probe --replace`.
@@ -73,13 +73,13 @@ pub(super) struct SettingPair {
     pub(super) second: String,
 }
 
-/// Published figures of a setting.
+/// Published scores of a setting.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Published {
     pub(super) task: Task,
     pub(super) setting: String,
-    /// The figures in per cent, with their source.
+    /// The scores in per cent, with their source.
     pub(super) figures: String,
 }
 

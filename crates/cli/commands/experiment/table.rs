@@ -95,7 +95,7 @@ pub(super) struct Results {
     pub(super) title: String,
     /// The result in one sentence.
     pub(super) verdict: String,
-    /// The question and the source.
+    /// The question, and the source of the published scores.
     pub(super) about: String,
     /// Model folders.
     pub(super) checkpoints: Vec<String>,

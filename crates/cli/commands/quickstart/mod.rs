@@ -1,7 +1,7 @@
 //! `bert quickstart` runs every stage on the embedded corpus in a few minutes.
 //!
 //! It makes a vocabulary and shards, pre-trains, fine-tunes with and without the pre-training, and writes HTML reports.
-//! Then it prints a table of the results next to the baselines. The figures show that the programs work, not how good a
+//! Then it prints a table of the results next to the baselines. The results show that the programs work, not how good a
 //! BERT can be: the corpus has 420 short articles.
 //!
 //! Every setting that affects the table is explicit, so that new defaults of the programs do not change it.
@@ -221,7 +221,7 @@ fn build_data(args: &Args, progress: &mut StageProgress) -> anyhow::Result<()> {
     let documents =
         data_config(&args.output, "train").with_layout(Layout::Documents).with_threads(args.threads.count());
     build(&documents, &mut |_| {})?;
-    // The held-out instances are fixed; many passes reduce the variance of the figures.
+    // The held-out instances are fixed; many passes reduce the variance of the losses and accuracies.
     let held_out =
         data_config(&args.output, "held_out").with_dupe_factor(40).with_threads(args.threads.count());
     build(&held_out, &mut |at| progress.build(at))?;

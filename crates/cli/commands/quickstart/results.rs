@@ -45,7 +45,7 @@ pub(super) fn pages(output: &Path) -> [PathBuf; 3] {
 const COLUMNS: [(&str, &str); 4] =
     [("unigram", "baseline"), ("bigram", "baseline"), ("before", "training"), ("after", "training")];
 
-/// A row of the table: a figure and its values in the columns.
+/// A row of the table: a loss or an accuracy, and its values in the columns.
 struct Row {
     figure: &'static str,
     values: [String; 4],

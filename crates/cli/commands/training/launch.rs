@@ -28,7 +28,7 @@ const RETRY: i32 = 75;
 const TURN: Duration = Duration::from_millis(50);
 /// Time that the other ranks have to end after one has failed.
 const GRACE: Duration = Duration::from_secs(30);
-/// Pause before the first new start. The pause doubles with each further start, up to [`MAX_PAUSE`].
+/// Pause before the first restart. The pause doubles with each further restart, up to [`MAX_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const MAX_PAUSE: Duration = Duration::from_secs(60);
 

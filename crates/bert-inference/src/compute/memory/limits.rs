@@ -216,7 +216,7 @@ mod tests {
         assert_eq!(system(&second), group(1000));
         let first = [
             ("proc/self/cgroup", "5:cpu,cpuacct:/a\n4:memory:/docker/b\n"),
-            // The path is the host's; in the container, the group is the root.
+            // The path is a path of the host; in the container, the group is the root.
             ("sys/fs/cgroup/memory/memory.limit_in_bytes", "2000\n"),
             ("sys/fs/cgroup/cpu/a/memory.limit_in_bytes", "1\n"),
         ];

@@ -46,8 +46,8 @@ impl ModelDescription {
         self.max_seq_length = Some(tokens);
     }
 
-    /// Returns the length of an encoding: `asked`, else the default. Only `asked` may exceed the positions that were
-    /// trained.
+    /// Returns the length of an encoding: `asked`, or else the default. Only `asked` may exceed the positions that
+    /// were trained.
     ///
     /// # Errors
     /// Fails when `asked` exceeds the positions of the model.
