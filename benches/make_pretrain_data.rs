@@ -9,10 +9,9 @@
 //! cargo bench --bench make_pretrain_data -- --odd          # also 100,000 files, a line of 1 GB, and 2 GB without a blank line
 //! ```
 //!
-//! Time and memory are measured by GNU time (`/usr/bin/time`), which measures the whole process. The minimum over the
-//! turns counts, because other work on the machine only adds time. The corpus is the bench corpus of 8.43 MB, for
-//! which the goals are defined; the large text repeats all corpora of its folder, with the documents in a new order
-//! each time.
+//! GNU time (`/usr/bin/time`) measures the times and the memory of the whole process. The minimum over the turns
+//! counts, because other work on the machine only adds time. The corpus is the bench corpus of 8.43 MB, for which the
+//! goals are defined; the large text repeats all corpora of its folder, with the documents in a new order each time.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};

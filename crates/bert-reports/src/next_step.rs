@@ -1,8 +1,9 @@
 //! Suggests the change that would help a finished run most: more text, a larger model or more steps.
 //!
-//! The rule is based on the results of runs in `docs/results.md`: English Wikipedia, 8,000 word pieces, sequences of
-//! 128 tokens, each at the end of its own schedule. These results do not apply to other languages, models and lengths.
-//! So a run gets advice only if it has the measured model and length and its loss is near the measured curve.
+//! The rule is based on the results of runs in `docs/results.md`: they trained on English Wikipedia with 8,000 word
+//! pieces and sequences of 128 tokens, and each was evaluated at the end of its own schedule. These results do not
+//! apply to other languages, models and lengths. So a run gets advice only if it has the measured model and length and
+//! its loss is near the measured curve.
 
 use bert_model::{BertConfig, Preset};
 
@@ -11,9 +12,9 @@ use crate::run_record::RunRecord;
 /// Held-out nats per character at the end of a schedule, by the number of masked tokens seen, in ascending order.
 type Ends = &'static [(f64, f64)];
 
-/// BERT-tiny: 64,000, 320,000, 640,000 sequences.
+/// The losses of BERT-tiny after 64,000, 320,000 and 640,000 sequences.
 const TINY: Ends = &[(1.1e6, 1.218), (5.6e6, 1.144), (11.2e6, 1.110)];
-/// BERT-mini: 64,000 and 128,000 sequences.
+/// The losses of BERT-mini after 64,000 and 128,000 sequences.
 const MINI: Ends = &[(1.1e6, 1.120), (2.2e6, 1.091)];
 
 /// Number of passes over the text after which more steps mostly repeat it.
