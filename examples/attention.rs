@@ -1,7 +1,7 @@
 //! Prints the token to which each token of a text attends most, in every head.
 //!
 //! `cargo run --example attention [-- FOLDER TEXT TEXT_B]`, where FOLDER is a run of `pretrain`, a Hugging Face folder
-//! or `tiny-en`
+//! or `tiny-en`.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use bert::prelude::*;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut arguments = std::env::args().skip(1);
-    let folder = arguments.next().unwrap_or_else(|| "tiny-en".to_string()); // the built-in model
+    let folder = arguments.next().unwrap_or_else(|| "tiny-en".to_string()); // the default is the built-in model
     let folder = resolve_model_folder(Path::new(&folder), &mut |warning| eprintln!("{warning}"))?;
     let first = arguments.next().unwrap_or_else(|| "the cat sat on the mat .".to_string());
     let second = arguments.next().unwrap_or_else(|| "it was tired .".to_string());

@@ -1,6 +1,6 @@
 //! Computes hidden states of texts with a Hugging Face folder: one vector per text, and the most similar texts.
 //!
-//! `cargo run --example features [-- FOLDER]`, where FOLDER is a run of `pretrain`, a Hugging Face folder or `tiny-en`
+//! `cargo run --example features [-- FOLDER]`, where FOLDER is a run of `pretrain`, a Hugging Face folder or `tiny-en`.
 
 use std::path::Path;
 
@@ -9,10 +9,10 @@ use bert::prelude::*;
 const TEXTS: [&str; 3] = ["a warm day", "a warm and sunny day", "the rain is cold"];
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let folder = std::env::args().nth(1).unwrap_or_else(|| "tiny-en".to_string()); // the built-in model
+    let folder = std::env::args().nth(1).unwrap_or_else(|| "tiny-en".to_string()); // the default is the built-in model
     let folder = resolve_model_folder(Path::new(&folder), &mut |warning| eprintln!("{warning}"))?;
 
-    // Layer -1 is the last; the reference's extract_features.py uses -1 to -4.
+    // By default, the extractor returns layer -1, the last one. The extract_features.py of the reference uses -1 to -4.
     let extractor = Extractor::open(&folder, ModelOptions::default())?;
     let lines = extractor.encode(&TEXTS)?;
     let vectors: Vec<Vec<f32>> =

@@ -31,7 +31,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     answer(&report.model, "a lovely day")
 }
 
-/// Returns a row for each word and place.
+/// Returns a labelled row for each word of [`WORDS`] and each place.
 fn rows(places: &[&str]) -> Vec<TextRow> {
     let of_place = |place: &&str| WORDS.map(|(word, label)| TextRow::new(format!("a {word} {place}"), label));
     places.iter().flat_map(of_place).collect()

@@ -2,7 +2,7 @@
 //! output has the norm sqrt(d), and for d = 2 it is [1, -1] or [-1, 1].
 //!
 //! `cargo run --example model_shapes [-- FOLDER TEXT]`, where FOLDER is a run of `pretrain`, a Hugging Face folder or
-//! `tiny-en`
+//! `tiny-en`.
 
 use std::path::Path;
 
@@ -12,12 +12,12 @@ use bert_kernels::Compute;
 use bert_kernels::layer_norm::{LayerNormParameters, layer_norm};
 use burn::tensor::{Device, Int, Tensor, TensorData};
 
-/// BERT's epsilon. With 0 both facts about LayerNorm would hold exactly.
+/// BERT's epsilon of LayerNorm. With 0, both facts about LayerNorm would hold exactly.
 const EPSILON: f64 = 1e-12;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut arguments = std::env::args().skip(1);
-    let folder = arguments.next().unwrap_or_else(|| "tiny-en".to_string()); // the built-in model
+    let folder = arguments.next().unwrap_or_else(|| "tiny-en".to_string()); // the default is the built-in model
     let folder = resolve_model_folder(Path::new(&folder), &mut |warning| eprintln!("{warning}"))?;
     let text = arguments.next().unwrap_or_else(|| "the cat sat on the mat .".to_string());
     let device = DeviceName::Flex.open()?;

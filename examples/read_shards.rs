@@ -16,7 +16,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         Some(folder) => PathBuf::from(folder),
         None => small(scratch.path())?,
     };
-    // Opening compares the sizes and the vocabulary with the manifest.
+    // This compares the sizes of the files and the vocabulary with the manifest.
     let data = DataSet::open(&folder)?;
     let manifest = data.manifest();
     println!("{} instances in {} shards", manifest.instances, manifest.shards.len());
@@ -25,7 +25,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut rows = 0;
     let mut masked = 0;
     for shard in 0..manifest.shards.len() {
-        data.check_shard(shard)?; // compares the digest
+        data.check_shard(shard)?; // compares the digest of the shard
         let file = File::open(data.shard_path(shard))?;
         for batch in ParquetRecordBatchReaderBuilder::try_new(file)?.with_batch_size(1024).build()? {
             let batch = batch?;

@@ -24,9 +24,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let schedule = Schedule { kind: ScheduleKind::Bert, peak: 1e-3, total_steps: STEPS, warmup_steps: 2.0 };
 
     for step in 0..STEPS {
-        // Sample i of a run is a function of (seed, i): a resumed loop requests the next index.
+        // Sample i is a function of (seed, i), so a resumed loop requests the samples from the next index on.
         let batch = loader.batch(step * BATCH as u64, BATCH)?;
-        // Losses are sums, divided once by the number of targets of the global batch, for any number of micro-batches.
+        // The losses of micro-batches are sums that are divided by the number of targets of the whole batch, so the
+        // gradient does not depend on the number of micro-batches.
         let normalizer = LossNormalizer {
             masked_lm: batch.num_predictions() as f64,
             next_sentence: Some(batch.batch_size() as f64),
