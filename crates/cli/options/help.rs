@@ -120,7 +120,7 @@ fn first_sentence(text: &str) -> Option<&str> {
 /// Documented exit codes, for `--help`.
 const EXIT_CODES: &str = "Exit codes: 0 done, 1 error, 2 usage, 3 bad or corrupt data, 4 checkpoint invalid or of \
     another shape, 5 numerical failure, 6 output in use by another process, 7 not enough memory, 75 retry later (other \
-    parts are not tokenized yet, a store is unavailable, or another rank is lost), 130/143 stopped by SIGINT/SIGTERM";
+    parts are not tokenized yet, a store or the Hub is unavailable, or another rank is lost), 130/143 stopped by SIGINT/SIGTERM";
 
 /// Returns the end of `--help`: the examples and the exit codes.
 pub fn examples_and_exit_codes(examples: &str) -> String {

@@ -100,7 +100,7 @@ fn problem(option: &str, names: &[PathBuf]) -> Option<&'static str> {
     }
     let is_whole = has(&|name| DataName::parse(name).is_ok_and(|name| name.is_whole()));
     is_whole.then_some(
-        "it names no file, and the card of a data set is no text: add the path of a file or folder",
+        "it names no file, and the card of a data set is not training text: add the path of a file or folder",
     )
 }
 

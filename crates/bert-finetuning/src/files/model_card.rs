@@ -31,7 +31,7 @@ impl CardOptions {
                 !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || "-._".contains(c))
             };
             if let Some(value) = value.as_deref().filter(|value| !valid(value)) {
-                let reason = format!("{value:?} is no identifier such as en or apache-2.0");
+                let reason = format!("{value:?} is not an identifier such as en or apache-2.0");
                 return Err(Error::option(flag, reason));
             }
         }

@@ -18,7 +18,7 @@ use crate::export::{begin, class, write_files};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
 pub enum NewRows {
-    /// Mean of the pieces that it replaces; mean of all pieces if the old vocabulary cannot spell it.
+    /// Mean of the old pieces that spelled it; mean of all old pieces if the old vocabulary cannot spell it.
     #[default]
     MeanOfPieces,
     /// Mean of all old pieces (Hewitt 2021, "Initializing new word embeddings for pretrained language models").

@@ -12,7 +12,7 @@ use std::time::{Duration, SystemTime};
 
 use tempfile::TempDir;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, is_absent};
 use crate::source::open_stream;
 
 /// Prefix of the name of a copy that is being written.
@@ -148,9 +148,11 @@ pub(crate) fn make_room(folder: &Path, bytes: u64, max_bytes: u64) -> io::Result
         if cached + bytes <= max_bytes {
             break;
         }
-        // If this fails, the cache is larger than its limit until a later call.
-        let _ = fs::remove_file(path);
-        cached -= length;
+        // A copy that cannot be removed still counts, so the next ones are removed for it.
+        match fs::remove_file(path) {
+            Err(error) if !is_absent(&error) => {}
+            _ => cached -= length,
+        }
     }
     Ok(())
 }

@@ -67,7 +67,7 @@ impl SeparatedRows {
                 } else {
                     let longest = (0..names.len()).max_by_key(|&at| names[at].len()).unwrap_or_default() + 1;
                     format!(
-                        "missing, and the first line is no header ({}): give the column by its number, such as `.text_column {longest}`",
+                        "missing, and the first line is not a header ({}): give the column by its number, such as `.text_column {longest}`",
                         listed(&names)
                     )
                 };

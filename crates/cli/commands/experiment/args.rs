@@ -19,8 +19,8 @@ use crate::process::threads::ThreadArgs;
 /// writes a page and a table next to the published figures: experiment.html, experiment.md and experiment.json in
 /// --output. Finished fine-tunings are kept, so a stopped experiment continues with --resume.
 ///
-/// Before it starts, short runs measure how long it will take. Flags of finetune after -- replace the ones of the
-/// experiment: bert experiment fusion ... -- --num-train-epochs 1
+/// Before it starts, short runs measure how long it will take. Flags of finetune after -- override the flags of
+/// the experiment: bert experiment fusion ... -- --num-train-epochs 1
 #[derive(ClapArgs, Debug)]
 // The usage line of clap would be longer than 80 columns.
 #[command(override_usage = "bert experiment [OPTIONS] [EXPERIMENT] [-- <FINETUNE FLAGS>...]")]
@@ -59,7 +59,7 @@ pub struct Args {
     #[arg(long, value_name = "FILE")]
     pub(super) input: Option<PathBuf>,
 
-    /// Maximum number of instances that masking shows [default: 4].
+    /// Maximum number of instances that masking prints [default: 4].
     #[arg(long, value_name = "N", value_parser = at_least(1))]
     pub(super) instances: Option<usize>,
 

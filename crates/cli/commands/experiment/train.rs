@@ -91,7 +91,7 @@ pub(super) fn train(
         }
         let time = duration(seconds);
         let count = left.len();
-        let note = format!("estimated time: {time} for {count} trainings, measured with short runs");
+        let note = format!("estimated time: {time} for {count} runs, measured with short runs");
         print_note_unless(quiet, note);
     }
     let _lock = args.output.as_deref().map(locked).transpose()?;

@@ -32,7 +32,7 @@ enum PoolingChoice {
     Mean,
     /// The vector of `[CLS]`.
     Cls,
-    /// As the folder of the model states.
+    /// The pooling that the model folder states.
     Model,
 }
 

@@ -39,7 +39,7 @@ pub enum DeviceName {
 pub enum KernelChoice {
     /// The fused kernels of `bert-kernels` wherever they apply.
     Fused,
-    /// As `fused`, with attention in one kernel on a GPU.
+    /// Like `fused`, but with attention in one kernel on a GPU.
     FusedAttention,
     /// burn's own operations everywhere: slower, for debugging and teaching.
     Plain,
