@@ -34,7 +34,7 @@ fn pretraining_card_has_scores_and_text() {
     for row in ["| commit |", "| command |", "| ranks | # |", "| hosts |", "| started |"] {
         assert!(card.contains(row), "no {row}\n{card}");
     }
-    folder.refused("bert export run other --license 'my licence'", 2, "no identifier");
+    folder.refused("bert export run other --license 'my licence'", 2, "not an identifier");
     folder.refused("bert export model again --license mit", 2, "edit its README.md");
 }
 
