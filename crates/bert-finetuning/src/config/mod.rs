@@ -230,7 +230,7 @@ pub struct FinetuneConfig {
     pub predict: Option<PathBuf>,
 
     /// Measure forgetting: after every epoch, compute the masked-LM loss of the encoder on this data folder of
-    /// make-pretrain-data, with the pre-training heads of --checkpoint. Its vocabulary must be that of --checkpoint.
+    /// make-pretrain-data, with the pre-training heads of --checkpoint. Both need the same vocabulary.
     #[cfg_attr(feature = "cli", arg(long, value_name = "DIR", conflicts_with = "random_init"))]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[setters(into)]

@@ -144,7 +144,10 @@ fn tables_without_a_header_have_numbered_columns() {
     let base =
         config(&[&folder.path().join("a.txt")], &small_vocabulary(folder.path()), &folder.path().join("no"));
     let error = run(&base).unwrap_err().to_string();
-    assert!(error.contains("the first line is not a header") && error.contains("`.text_column 2`"), "{error}");
+    assert!(
+        error.contains("the first line is not a header") && error.contains("`.text_column 2`"),
+        "{error}"
+    );
     let stray = rows.replacen("dog ran", "dog\tran", 1);
     std::fs::write(folder.path().join("a.txt"), stray).unwrap();
     let error = run(&base.with_text_column("2")).unwrap_err().to_string();
