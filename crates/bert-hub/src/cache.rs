@@ -1,5 +1,6 @@
-//! The cache of the Hub: for each repository a folder `models--OWNER--NAME` or `datasets--OWNER--NAME` with the files by digest
-//! (`blobs`), a folder of links to them for each commit (`snapshots`), and the commits of branches and tags (`refs`).
+//! The cache of the Hub. Each repository has a folder `models--OWNER--NAME` or `datasets--OWNER--NAME`, which contains
+//! the files, named by their digests (`blobs`), a folder of links to them for each commit (`snapshots`), and the
+//! commits of branches and tags (`refs`).
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,13 +18,14 @@ pub(crate) struct Cache<'a> {
 }
 
 impl<'a> Cache<'a> {
-    /// Returns the folder in a cache for the repository of a name.
+    /// Returns the folder of the named repository in the cache at the path `cache`.
     pub(crate) fn new(cache: &Path, name: &'a Name) -> Self {
         let kind = if name.is_data { "datasets" } else { "models" };
         Self { folder: cache.join(format!("{kind}--{}", name.id.replace('/', "--"))), name }
     }
 
-    /// Returns the commit of the version, if it is a commit or the cache records it.
+    /// Returns the commit of the revision: the revision itself if it is a commit, else the commit that the cache
+    /// records for it.
     pub(crate) fn commit(&self) -> Option<String> {
         let Self { folder, name } = self;
         name.commit().map(str::to_string).or_else(|| commit_of(folder, name.revision()))
@@ -34,7 +36,8 @@ impl<'a> Cache<'a> {
         self.folder.join("snapshots").join(commit)
     }
 
-    /// Returns the path of the list of the needed files of a commit. The list exists once all of them were downloaded.
+    /// Returns the path of the list of the needed files of a commit. The list exists if all of them have been
+    /// downloaded.
     pub(crate) fn list(&self, commit: &str) -> PathBuf {
         let path = &self.name.path;
         let digest = bert_storage::digest_bytes(path.as_bytes());
@@ -42,8 +45,8 @@ impl<'a> Cache<'a> {
         self.folder.join(COMPLETE).join(format!("{commit}{end}"))
     }
 
-    /// Returns whether all needed files of a commit were downloaded by this crate and still exist. A single file needs
-    /// no list.
+    /// Returns whether all needed files of a commit were downloaded by this crate and still exist. If the name is the
+    /// path of a single file, no list is needed.
     pub(crate) fn is_complete(&self, commit: &str) -> bool {
         let snapshot = self.snapshot(commit);
         let list = fs::read_to_string(self.list(commit));

@@ -6,9 +6,9 @@
 pub enum Event {
     /// The number of bytes downloaded, and the size of all files to download.
     Progress {
-        /// Number of bytes downloaded so far, with those already in the cache.
+        /// Number of bytes downloaded so far, including the bytes of these files that were already in the cache.
         done: u64,
-        /// Size of all files in bytes.
+        /// Size of all files to download, in bytes.
         total: u64,
     },
     /// A remark for the user, such as a repeated attempt.

@@ -24,9 +24,8 @@ const ADAPTER_WEIGHTS: [[&str; 2]; 4] = [
 /// Selects the files of a model to download from the names of all its files, the weights last. Names are relative paths;
 /// one with a part such as `..` is never selected.
 ///
-/// # Errors
-/// Fails when the configuration is missing, or when no file has weights that can be read; the error is the reason in
-/// words.
+/// # Errors Fails when the configuration is missing, or when no file has weights that can be read; the error is a text
+/// that states the reason.
 pub fn needed_files<'a>(files: &[&'a str]) -> Result<Vec<&'a str>, String> {
     let has = |name: &str| files.contains(&name);
     let is_adapter = has("adapter_config.json") || has("adapter_fusion_config.json");
@@ -71,7 +70,8 @@ pub fn needed_files<'a>(files: &[&'a str]) -> Result<Vec<&'a str>, String> {
     Ok(needed)
 }
 
-/// Returns whether a name is a relative path on every system. No pattern matches a part `..`.
+/// Returns whether a name consists of characters that are allowed in a path on every system. No pattern matches a
+/// leading slash or a part `..`.
 fn is_portable(name: &str) -> bool {
     name.chars().all(|c| c.is_ascii_graphic() && !"\\:<>|?*\"".contains(c))
 }

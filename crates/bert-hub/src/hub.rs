@@ -60,7 +60,7 @@ impl Hub {
     }
 
     /// Returns the path of a file, folder or pattern in the cache. Downloads all of its files first, as [`Hub::model`]
-    /// does. Files whose names begin with a dot are there only if the name has such a part.
+    /// does. Files whose path has a part that begins with a dot are downloaded only if the name has such a part.
     ///
     /// # Errors
     /// Fails when the data set or the files do not exist, may not be read, or cannot be downloaded.
@@ -69,7 +69,7 @@ impl Hub {
         Ok(Cache::new(&self.settings.cache, &name.0).snapshot(&commit).join(&name.0.path))
     }
 
-    /// Returns the commit of a name, with all its needed files in the cache.
+    /// Returns the commit of a name, and downloads its needed files if the cache lacks them.
     fn commit(&self, name: &Name, on_event: &mut dyn FnMut(Event)) -> Result<String, Error> {
         let Settings { offline, endpoint, .. } = &self.settings;
         let cache = Cache::new(&self.settings.cache, name);

@@ -10,11 +10,11 @@
 //! | get a file, a folder or the files of a pattern of a data set | [`Hub::data`] |
 //! | find the model in a folder `models--OWNER--NAME` of a cache | [`snapshot`] |
 //!
-//! A branch or tag is resolved to a commit first, so that all files belong to one version. [`needed_files`] selects the
-//! files of a model, and never selects code. For a data set, all files that the name selects are needed. Each file is
-//! compared with the digest that the Hub states. A download that was cut continues where it ended, and two processes
-//! that need the same file download it once. The token is sent to the host of the Hub only, and never to the hosts to
-//! which it redirects.
+//! A branch or tag is resolved to a commit first, so that all files belong to one version. [`needed_files`] selects
+//! the files of a model, and never selects code. For a data set, all files that the name selects are needed. Each file
+//! is compared with the digest that the Hub states. An interrupted download continues where it ended, and two
+//! processes that need the same file download it once. The token is sent to the host of the Hub only, and never to the
+//! hosts to which it redirects.
 //!
 //! Without the feature `download`, only files in the cache are found.
 

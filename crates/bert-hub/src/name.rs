@@ -1,4 +1,4 @@
-//! Names of the Hub with a version: [`ModelName`], and [`DataName`] for files of a data set.
+//! Names of models ([`ModelName`]) and of data-set files ([`DataName`]) on the Hub, with an optional revision.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ const SCHEME: &str = "hf://";
 /// Beginnings of git references that consist of three parts.
 const REFERENCES: [&str; 2] = ["refs/convert/", "refs/pr/"];
 
-/// A repository, a version of it, and the path in it that is wanted.
+/// A repository, a revision of it, and the requested path in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Name {
     /// Whether it is a data set, not a model.
@@ -21,22 +21,22 @@ pub(crate) struct Name {
 }
 
 impl Name {
-    /// Returns the version, `main` by default.
+    /// Returns the revision, `main` by default.
     pub(crate) fn revision(&self) -> &str {
         self.revision.as_deref().unwrap_or("main")
     }
 
-    /// Returns the commit, if the version is one.
+    /// Returns the commit, if the revision is one.
     pub(crate) fn commit(&self) -> Option<&str> {
         self.revision.as_deref().filter(|name| is_commit(name))
     }
 
-    /// Returns the path up to the first character of a pattern, if it has one.
+    /// Returns the part of the path before the first wildcard, or `None` if the path is not a pattern.
     pub(crate) fn before_pattern(&self) -> Option<&str> {
         self.path.find(['*', '?', '[']).map(|at| &self.path[..at])
     }
 
-    /// Returns the last folder of the repository that is above all matches of the path.
+    /// Returns the deepest folder of the repository that contains all matches of the path.
     pub(crate) fn folder(&self) -> &str {
         self.before_pattern().unwrap_or(&self.path).rsplit_once('/').map_or("", |(folder, _)| folder)
     }
@@ -46,7 +46,7 @@ impl Name {
         Error::new(content(self.is_data), format!("{self}: {reason}"))
     }
 
-    /// Returns the name with this commit as its version.
+    /// Returns the name with this commit as its revision.
     pub(crate) fn at(&self, commit: &str) -> Self {
         Self { revision: Some(commit.to_string()), ..self.clone() }
     }
@@ -64,7 +64,8 @@ impl fmt::Display for Name {
     }
 }
 
-/// The name of a model: `OWNER/MODEL`, or `MODEL` for the oldest ones, and after an `@` a branch, a tag or a commit.
+/// The name of a model: `OWNER/MODEL`, or `MODEL` for the oldest ones, optionally followed by `@` and a branch, a tag
+/// or a commit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ModelName(pub(crate) Name);
 
@@ -78,17 +79,17 @@ impl ModelName {
         is_good.then(|| Self(Name { is_data: false, id: id.to_string(), revision, path: String::new() }))
     }
 
-    /// Returns the name without the version.
+    /// Returns the name without the revision.
     pub fn id(&self) -> &str {
         &self.0.id
     }
 
-    /// Returns the version, `main` by default.
+    /// Returns the revision, `main` by default.
     pub fn revision(&self) -> &str {
         self.0.revision()
     }
 
-    /// Returns the commit, if the version is one. The files of a commit never change.
+    /// Returns the commit, if the revision is one. The files of a commit never change.
     pub fn commit(&self) -> Option<&str> {
         self.0.commit()
     }
@@ -165,7 +166,7 @@ impl fmt::Display for DataName {
     }
 }
 
-/// Divides a revision from the path after it.
+/// Splits a text into a revision and the path after it.
 fn split_revision(text: &str) -> (Option<String>, &str) {
     let parts = if REFERENCES.iter().any(|start| text.starts_with(start)) { 2 } else { 0 };
     let end = text.match_indices('/').nth(parts).map_or(text.len(), |(at, _)| at);

@@ -7,12 +7,13 @@ use std::time::Duration;
 
 use crate::error::Error;
 
-/// Address of the Hub.
+/// Default address of the Hub.
 const ENDPOINT: &str = "https://huggingface.co";
 /// Maximum size in bytes of the file with the token.
 const TOKEN_BYTES: u64 = 4096;
 
-/// The address from which models are downloaded, and the cache that stores them.
+/// The address from which models and data sets are downloaded, the cache that stores them, the token and the time
+/// limit.
 #[derive(Clone)]
 pub struct Settings {
     /// Address of the Hub or of a mirror, without a slash at the end.

@@ -34,7 +34,7 @@ pub enum Domain {
     Dropout = 33,
     /// The attention that drop-net keeps in a layer of a BERT-fused model: `[layer]`.
     DropNet = 35,
-    /// The initial values and the draws of the fit to a text's bigram counts: `[what, ..]`.
+    /// The initial values and the draws of the fit to a text's bigram counts: `[purpose, ..]`.
     LogBilinear = 34,
     /// The order of examples in fine-tuning: `[epoch]`.
     FinetuneOrder = 48,
@@ -72,8 +72,8 @@ impl Stream {
     }
 
     /// Returns stream `number` of the 2^64 streams of this address. These streams are as independent as streams of
-    /// different addresses, and much cheaper to create, because only ChaCha's nonce differs. Branch before drawing;
-    /// draws from the address itself are branch 0.
+    /// different addresses, and much cheaper to create, because only ChaCha's nonce differs. A branch does not depend
+    /// on earlier draws from this stream; branch 0 repeats the draws of the address itself.
     #[must_use]
     pub fn branch(&self, number: u64) -> Self {
         let mut branch = self.0.clone();
@@ -111,7 +111,8 @@ impl Random for Stream {
         (self.0.next_u64() >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
     }
 
-    /// Uses Lemire's multiplication method with rejection: one 32-bit word for `n` up to 2^32, one 64-bit word above.
+    /// Uses Lemire's multiplication method with rejection, with 32-bit words for `n` below 2^32 and 64-bit words for
+    /// larger `n`.
     fn below(&mut self, n: usize) -> usize {
         assert!(n > 0, "below(0)");
         if let Ok(n) = u32::try_from(n) {

@@ -2,7 +2,7 @@
 //!
 //! A write returns the size and the digest of the file. If a write fails, the old file stays unchanged.
 //!
-//! Checks that an output can be written, before the work for it begins.
+//! [`check_writable`] checks that an output can be written, before the work for it begins.
 
 use std::io;
 use std::io::{BufWriter, Write};

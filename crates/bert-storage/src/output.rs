@@ -1,4 +1,4 @@
-//! The file that a user names as output. This module alone decides what may be replaced.
+//! The file that a user names as output. This module alone decides which files may be replaced.
 //!
 //! | the path is | effect |
 //! |---|---|
@@ -74,7 +74,7 @@ impl OutputFile {
         if let Target::File(path) = &output.target {
             let folder = folder_of(path);
             fs::create_dir_all(folder).map_err(Error::io("create folder", folder))?;
-            // The file is dropped without a commit, so nothing is left on disk.
+            // The file is dropped without a commit, so it is removed again.
             AtomicFile::create(&Disk, path)?;
         }
         Ok(output)

@@ -40,7 +40,7 @@ impl ResultCache {
         Self { folder: folder.to_owned(), max_bytes }
     }
 
-    /// Returns the file of a key, which is the digest of everything that the result depends on.
+    /// Returns the path of the file for a key. A key is the digest of everything that the result depends on.
     #[must_use]
     pub fn path(&self, key: &str) -> PathBuf {
         self.folder.join(key)

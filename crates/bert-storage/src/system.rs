@@ -10,7 +10,7 @@ use std::path::Path;
 use crate::error::{Error, Result, is_absent};
 use crate::source::read_limited;
 
-/// A file being written. After the last byte, [`Durable::sync`] is called.
+/// A file being written, which can be synced.
 pub trait Durable: Write + Send {
     /// Syncs the written bytes, so that they survive a power cut.
     fn sync(&mut self) -> io::Result<()>;
@@ -40,7 +40,7 @@ pub trait FileSystem: fmt::Debug + Send + Sync {
     fn symlink_metadata(&self, path: &Path) -> io::Result<Metadata> {
         fs::symlink_metadata(path)
     }
-    /// Returns the names in a folder.
+    /// Returns the names of the files and folders in a folder.
     fn names(&self, path: &Path) -> io::Result<Vec<OsString>> {
         fs::read_dir(path)?.map(|entry| Ok(entry?.file_name())).collect()
     }
@@ -144,7 +144,8 @@ pub(crate) fn folder_of(path: &Path) -> &Path {
     }
 }
 
-/// Returns the bytes that a user may still write to the file system of a path; `None` if the system does not tell.
+/// Returns the number of bytes that the user may still write to the file system of a path; `None` if the system does
+/// not tell.
 #[must_use]
 pub fn free_space(path: &Path) -> Option<u64> {
     #[cfg(unix)]

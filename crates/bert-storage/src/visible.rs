@@ -3,13 +3,14 @@
 use std::borrow::Cow;
 
 /// Returns whether a terminal executes a character instead of showing it: control characters other than newline and
-/// tab, and the marks that reverse the direction of the text after them.
+/// tab, and the marks that change the direction of the text after them.
 fn is_command(c: char) -> bool {
     (c.is_control() && c != '\n' && c != '\t')
         || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// Returns the text with each control character as a JSON escape such as `\u001b`; newlines and tabs stay.
+/// Returns the text with each control character and each direction mark as a JSON escape such as `\u001b`; newlines
+/// and tabs stay.
 pub fn visible(text: &str) -> Cow<'_, str> {
     if !text.contains(is_command) {
         return Cow::Borrowed(text);

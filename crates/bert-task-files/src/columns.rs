@@ -20,7 +20,7 @@ pub struct TextColumns {
     pub id: Option<String>,
 }
 
-/// Positions of the text columns.
+/// Positions of the text columns and of the id column.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ColumnPositions {
     /// Number of fields in every row.
@@ -118,7 +118,7 @@ impl<'a> ColumnNames<'a> {
 }
 
 impl ColumnPositions {
-    /// Returns the columns to read, the first text first.
+    /// Returns the columns to read: the texts, then the id.
     pub(crate) fn selected(&self) -> Vec<ColumnPlace> {
         self.texts.iter().chain(&self.id).copied().collect()
     }

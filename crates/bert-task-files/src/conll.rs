@@ -106,8 +106,8 @@ fn column_count(path: &Path) -> Result<usize, Error> {
     Ok(width.unwrap_or(2))
 }
 
-/// Returns whether a line before the first word of a sentence is a comment. A hash is a word if its line has the usual
-/// number of columns and a valid tag.
+/// Returns whether a line before the first word of a sentence is a comment. A hash is a word if its line has `width`
+/// columns and ends with an entity tag or, if tags are ignored, has no column with `=`.
 fn is_comment(columns: &[&str], width: usize, has_tags: bool) -> bool {
     let is_word = columns.len() == width
         && if has_tags {
@@ -118,7 +118,8 @@ fn is_comment(columns: &[&str], width: usize, has_tags: bool) -> bool {
     columns[0].starts_with('#') && !is_word
 }
 
-/// Returns whether the words of a sentence are line numbers: 1, 2, 3, possibly with 2-3 or 2.1.
+/// Returns whether the words of a sentence are the word numbers of CoNLL-U: 1, 2, 3, possibly with ranges such as 2-3
+/// or empty nodes such as 2.1. Returns false for a sentence of one word.
 fn has_numbered_words(sentence: &Sentence) -> bool {
     let is_number = |word: &String| {
         let number = word.split(['-', '.']).next().unwrap_or_default();

@@ -18,7 +18,7 @@ pub(super) struct RowReader<'a> {
     /// The columns found in line 1.
     positions: Option<ColumnIndices>,
     rows: usize,
-    /// Rows left out so far, because they have no label.
+    /// Number of rows left out so far, because they have no label.
     pub(super) without_label: usize,
 }
 
@@ -96,7 +96,7 @@ impl<'a> RowReader<'a> {
     }
 }
 
-/// Parses a task's label.
+/// Parses the label of an example: a class of the task, or a score in its range.
 pub(super) fn label_of(task: &Task, text: &str) -> Result<Label, Error> {
     let missing = || {
         let may_be_class = task.table_columns().is_some();
@@ -125,7 +125,7 @@ pub(super) fn label_of(task: &Task, text: &str) -> Result<Label, Error> {
     }
 }
 
-/// The columns of a task.
+/// The columns in the official files of a task.
 struct Layout {
     text_a: &'static str,
     text_b: Option<&'static str>,
@@ -273,7 +273,8 @@ fn layout(task: &Task) -> Option<&'static Layout> {
     }
 }
 
-/// Returns the names of the text and label columns in the header of a task's tables.
+/// Returns the names of the text and label columns in the header of a task's tables; `None` if its files are not such
+/// tables.
 pub fn text_columns(task: &Task) -> Option<Columns<'_>> {
     let columns = |of: &Layout| Columns { text_a: of.text_a, text_b: of.text_b, label: of.label[0] };
     task.table_columns().or_else(|| layout(task).map(columns))
@@ -287,7 +288,7 @@ impl Layout {
         names.any(|name| fields.contains(&name))
     }
 
-    /// Returns the indices by the names in the header.
+    /// Finds the columns by their names in the header and returns their indices.
     fn indices_in_header(&self, fields: &[&str], has_labels: bool) -> Result<ColumnIndices, Error> {
         let label = self.label.iter().find(|name| fields.contains(name)).unwrap_or(&self.label[0]);
         Ok(ColumnIndices {

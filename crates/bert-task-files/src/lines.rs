@@ -1,6 +1,6 @@
 //! Opens task files and reads their lines, in bounded memory.
 //!
-//! Recognizes the marks by which other programs write a missing label.
+//! Also recognizes the marks with which other programs write a missing label.
 
 use std::fs;
 use std::fs::File;
@@ -11,7 +11,7 @@ use bert_storage::Class;
 use bert_tasks::Error;
 use bert_text::{LineReader, TableReader, TextFormat};
 
-/// Maximum file size. The largest published file, MNLI's training set, has about 200 MB.
+/// Maximum size of a file in bytes. The largest published files have a few hundred MB.
 const MAX_FILE_BYTES: u64 = 1 << 30;
 
 /// Calls `each` with the number (from 1) and text of every line of a file, and adds the location to the errors of `each`.

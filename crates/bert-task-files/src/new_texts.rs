@@ -14,7 +14,7 @@ use crate::columns::{ColumnNames, ColumnPositions, RowTexts, TextColumns};
 /// The path that means standard input.
 pub const STANDARD_INPUT: &str = "-";
 
-/// Maximum bytes of text in a window, apart from its last line.
+/// Maximum number of bytes of text in a window, apart from its last line.
 const WINDOW_BYTES: usize = 4 << 20;
 
 /// New texts: their source and the columns to read.
@@ -103,7 +103,7 @@ fn open(path: &Path) -> Result<Box<dyn BufRead>, Error> {
 /// The texts of a row and its number, or `None` at the end of the input.
 type NextRow = Result<Option<(u64, RowTexts)>, Error>;
 
-/// Collects rows into windows. The last window is the one with the first error or the last row.
+/// Returns an iterator over windows of rows, which ends after the last row or the first error.
 fn windows<'a>(size: usize, mut next: impl FnMut() -> NextRow + 'a) -> Windows<'a> {
     let mut is_at_end = false;
     let mut window = move || -> Result<Window, Error> {

@@ -1,6 +1,6 @@
 //! Reads a file as blocks of whole lines, decompressed, in bounded memory.
 //!
-//! Collects the rows of a file in blocks: rows of a table, or articles of a wiki.
+//! [`RowBlocks`] collects the rows of a table, or the articles of a wiki, in blocks.
 
 use std::io::{self, BufRead};
 use std::path::{Path, PathBuf};
@@ -154,7 +154,8 @@ impl BlockReader {
         reader
     }
 
-    /// Returns the counts of the conversion, if the file has a form that is converted; valid after the last block.
+    /// Returns the counts of the conversion, if the file has a form that is converted; they are set when the file
+    /// ends.
     pub(super) fn form_counts(&self) -> Option<FormCounts> {
         self.counts.as_ref().map(|counts| lock(counts).clone())
     }
@@ -296,8 +297,7 @@ impl RowBlocks {
 
     /// Returns the next block of whole rows, or `None` after the last block of the file.
     ///
-    /// # Errors
-    /// Fails when compressed data expand by more than text can, or when a row is faulty.
+    /// # Errors Fails when compressed data expand by more than text can, or when a row cannot be read.
     pub(super) fn next_block(&mut self) -> Result<Option<Block>> {
         if self.done {
             return Ok(None);

@@ -35,7 +35,7 @@ pub struct DumpPages {
 pub struct InputEntry {
     /// The path as it was opened, or the name on the Hugging Face Hub.
     pub path: String,
-    /// The size of the file on disk.
+    /// The size of the file on disk in bytes.
     pub bytes: u64,
     /// The format of the file.
     #[serde(default)]

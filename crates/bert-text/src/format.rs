@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Format {
-    /// Lines of text, a blank line between documents.
+    /// Lines of text, with a blank line between documents.
     #[default]
     Text,
     /// JSON: one object per line, an array of objects, or a sequence of objects; each object has a document in one

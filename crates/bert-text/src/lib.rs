@@ -71,7 +71,7 @@ pub use reading::{TEXT_COLUMN, recorded_file_name, recorded_name};
 #[doc(hidden)]
 pub use table::{find_column, json_text, recognized, value_at};
 
-/// Minimum size of a full block; it ends at the next line end.
+/// Minimum size of a full block in bytes; it ends at the next line end.
 pub const BLOCK: usize = 1 << 18;
 /// Version of the conversion of files to sentences. It changes when the same file gives different sentences, so that an
 /// unfinished build does not continue with different text.

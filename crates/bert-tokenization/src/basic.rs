@@ -5,7 +5,7 @@
 //! Its fields have the names of the keys in `tokenizer_config.json`. Data sets, vocabularies, training and inference
 //! share one struct, so that all of them normalize text in the same way.
 //!
-//! Also implements Python's character classes `str.isspace` and `str.isalnum`, because Rust's differ.
+//! The module also implements Python's character classes `str.isspace` and `str.isalnum`, because Rust's differ.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -68,7 +68,8 @@ pub(crate) fn clean(c: char) -> CharClass {
 pub(crate) struct Word<'a> {
     pub(crate) text: &'a str,
     pub(crate) ideograph: bool,
-    /// Whether it is an ideograph directly after another one. Dropped characters may be in between.
+    /// Whether the word is an ideograph that follows another ideograph with nothing but dropped characters between
+    /// them.
     pub(crate) adjoins: bool,
 }
 
@@ -173,7 +174,7 @@ pub fn basic_tokens(line: &str, settings: TokenizerSettings, mut token: impl FnM
     each_word(line, split_ideographs, |word| each_part(&normal(word.text, settings), &mut token));
 }
 
-/// The settings of the reference's `BasicTokenizer`, with the two that `transformers` adds.
+/// The settings of the reference's `BasicTokenizer`, with the three that `transformers` adds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TokenizerSettings {
     /// Whether text is lower-cased.

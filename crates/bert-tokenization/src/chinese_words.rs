@@ -11,7 +11,7 @@ use std::sync::Arc;
 #[cfg(feature = "chinese")]
 use jieba_rs::Jieba;
 
-/// A finder of words in Chinese text, which threads can share. Its `default` loads the dictionary, which takes some
+/// A finder of words in Chinese text, which threads can share. Its `default` loads the dictionary, which takes a few
 /// tenths of a second.
 #[derive(Clone, Debug, Default)]
 pub struct ChineseSegmenter(#[cfg(feature = "chinese")] Arc<Jieba>);

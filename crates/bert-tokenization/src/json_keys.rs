@@ -33,7 +33,7 @@ pub(crate) fn unsupported(key: &str, value: &Value, only: &'static str) -> Error
     Error::model(format!("`{key}` is {value}; only {only} is supported"))
 }
 
-/// Returns the value of a key that is true, false, `null` or absent.
+/// Returns the value of a Boolean key; `None` if the key is `null` or absent.
 pub(crate) fn optional_bool(object: &Map<String, Value>, key: &str) -> Result<Option<bool>, Error> {
     reject_unless(object, key, Value::is_boolean, "true or false")?;
     Ok(object.get(key).and_then(Value::as_bool))

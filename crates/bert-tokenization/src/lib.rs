@@ -7,7 +7,7 @@
 //! | map tokens to ids and back | [`Vocabulary`] |
 //! | convert a text to ids | [`Tokenizer`]; [`Encoder`], with a cache of words, for long text |
 //! | find the characters that a piece came from | [`Tokenizer::encode_with_offsets`] |
-//! | words of Chinese text | `chinese_words`, with the feature `chinese` |
+//! | find the words of Chinese text | `chinese_words`, with the feature `chinese` |
 //!
 //! The reference's `BasicTokenizer` (clean, split ideographs, lower-case, strip accents, split punctuation) and its
 //! `WordpieceTokenizer` are ported here. The `tokenizers` crate is not used, because its BERT normalizer differs from

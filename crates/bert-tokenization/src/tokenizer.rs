@@ -132,7 +132,7 @@ impl Tokenizer {
     }
 }
 
-/// Number of words that an [`Encoder`] caches: natural text reaches a hit rate of 95 % with far fewer words.
+/// Maximum number of words that an [`Encoder`] caches: natural text reaches a hit rate of 95 % with far fewer words.
 const MAX_CACHED_WORDS: usize = 1 << 16;
 /// Maximum length of a cached word in bytes; longer words are rare.
 const MAX_CACHED_BYTES: usize = 64;

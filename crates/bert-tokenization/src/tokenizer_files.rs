@@ -240,7 +240,7 @@ mod tests {
 
     const WORDS: [&str; 7] = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "m\u{f6}chte", "a"];
 
-    /// Creates a folder with these files; `vocab.txt` has the words.
+    /// Creates a folder with these files. A string is written as text, any other value as JSON.
     fn folder(files: &[(&str, Value)]) -> tempfile::TempDir {
         let folder = tempfile::tempdir().unwrap();
         for (name, content) in files {

@@ -1,4 +1,4 @@
-//! Reads vocabulary and settings from a `tokenizer.json`, the format of the `tokenizers` library.
+//! Reads the vocabulary and the settings from a `tokenizer.json`, the format of the `tokenizers` library.
 //!
 //! Features of that format that BERT's tokenizer lacks are rejected by their key. A plain map of tokens to ids
 //! (`vocab.json`) is accepted too.
@@ -50,7 +50,7 @@ pub(crate) fn settings(tokenizer: &Map<String, Value>) -> Result<PartialSettings
 /// Largest value accepted for `max_input_chars_per_word`: the time to split a word grows with the square of its length.
 const MAX_WORD: u64 = 1000;
 
-/// Returns the maximum number of characters of a word that a `tokenizer.json` states.
+/// Returns the maximum number of characters of a word that a `tokenizer.json` states, or the default.
 pub(crate) fn max_word(tokenizer: &Map<String, Value>) -> Result<usize, Error> {
     let stated = tokenizer.get("model").and_then(|model| model.get("max_input_chars_per_word"));
     let Some(stated) = stated else { return Ok(MAX_INPUT_CHARS_PER_WORD) };

@@ -1,11 +1,11 @@
 //! The WordPiece vocabulary, which maps tokens to ids and back.
 //!
-//! A [`Vocabulary`] is read from a file with one token per line; ids are line numbers from 0. Ports `load_vocab` of the
-//! reference's `tokenization.py`. A blank line takes an id that no text uses (the published Chinese vocabulary has
-//! one); several blank lines are accepted. The reference lets a later duplicate overwrite an earlier token; here a
-//! duplicate is rejected.
+//! A [`Vocabulary`] is read from a file with one token per line; ids are line numbers from 0. The parser is a port of
+//! `load_vocab` of the reference's `tokenization.py`. A blank line takes an id that no text uses (the published
+//! Chinese vocabulary has one); several blank lines are accepted. The reference lets a later duplicate overwrite an
+//! earlier token; here a duplicate is rejected.
 //!
-//! Marks the ids of tokens that continue a word, for `--segmenter chinese`.
+//! [`IdSpace`] marks the ids of tokens that continue a word, for `--segmenter chinese`.
 //!
 //! With a segmenter, a token can continue the word before it without being a `##` piece. Between reading and masking,
 //! its id is marked: the vocabulary size is added to the plain id. So a marked id can be stored like any id, in two
@@ -194,7 +194,8 @@ impl Vocabulary {
         self.special[4]
     }
 
-    /// Returns the bytes of the file as read.
+    /// Returns the bytes of a `vocab.txt` with these tokens: the bytes as read, if the vocabulary was read from such a
+    /// file.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }

@@ -5,7 +5,7 @@ pub(super) fn without_query(url: &str) -> String {
     url.split('?').next().unwrap_or_default().to_string()
 }
 
-/// Returns scheme, host and port of a URL.
+/// Returns the scheme, the host and the port of a URL, as `SCHEME://HOST:PORT`.
 pub(super) fn origin(url: &str) -> &str {
     let host = url.find("://").map_or(0, |at| at + 3);
     url[host..].find(['/', '?', '#']).map_or(url, |end| &url[..host + end])

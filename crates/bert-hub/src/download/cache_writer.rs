@@ -8,7 +8,7 @@ use crate::cache::{Cache, commit_of};
 use crate::error::Error;
 
 impl Cache<'_> {
-    /// Returns the path of a file by its digest.
+    /// Returns the path of the file with this digest.
     pub(super) fn blob(&self, digest: &str) -> PathBuf {
         self.folder.join("blobs").join(digest)
     }
@@ -39,14 +39,16 @@ impl Cache<'_> {
         create_parent(&link)?;
         let up = "../".repeat(2 + file.matches('/').count());
         let target = format!("{up}blobs/{digest}");
-        // A different version of this file cannot be there, but a link to a file that was removed can.
+        // A file has only one version in a commit, so a link with a different target is not needed: it may lead to a
+        // file that was removed.
         if fs::read_link(&link).is_ok_and(|found| found != Path::new(&target)) {
             fs::remove_file(&link).map_err(Error::io("remove", &link))?;
         }
         match symlink(Path::new(&target), &link) {
             Err(_) if link.is_file() => Ok(()),
             Err(_) => {
-                // The caller holds the lock of the file, so no other process writes this copy.
+                // The caller holds the lock of the file if the file system has locks, so no other process writes this
+                // copy.
                 let copy = link.with_added_extension("incomplete");
                 fs::copy(self.blob(digest), &copy).map_err(Error::io("write", &copy))?;
                 fs::rename(&copy, &link).map_err(Error::io("rename", &copy))
@@ -73,7 +75,7 @@ pub(super) fn create_parent(path: &Path) -> Result<(), Error> {
     fs::create_dir_all(folder).map_err(Error::io("create", folder))
 }
 
-/// Writes a record as a whole. A read-only cache does not get the record, so the Hub is asked again next time.
+/// Writes a record atomically. In a read-only cache nothing is recorded, so the next download asks the Hub again.
 fn record(path: &Path, text: &str) -> Result<(), Error> {
     let written = create_parent(path).and_then(|()| {
         bert_storage::write_atomic(path, |out| out.write_all(text.as_bytes()))?;

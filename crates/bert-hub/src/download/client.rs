@@ -14,7 +14,8 @@ use crate::event::Event;
 use crate::name::{Name, is_commit, is_hex};
 use crate::settings::Settings;
 
-/// Maximum number of attempts for a file or a page; attempts that received bytes of a file are not counted.
+/// Maximum number of attempts for a file or a page. An attempt that received at least 1 MiB of a file restarts the
+/// count.
 pub(super) const TRIES: u32 = 5;
 /// Maximum number of redirects of a request.
 const REDIRECTS: usize = 10;
@@ -64,7 +65,7 @@ pub(super) struct RemoteFile {
 }
 
 impl RemoteFile {
-    /// Returns a file, if its digest and size are known.
+    /// Returns a file, or `None` if its size is missing or its digest does not have 40 or 64 hexadecimal digits.
     pub(super) fn new(name: String, digest: Option<String>, size: Option<u64>) -> Option<Self> {
         let digest = digest.filter(|text| [40, 64].contains(&text.len()) && is_hex(text))?;
         Some(Self { name, digest, size: size? })
@@ -146,14 +147,14 @@ impl<'a> Client<'a> {
         format!("{}{kind}/{}", self.settings.endpoint, self.name.id)
     }
 
-    /// Requests digest and size of a file.
+    /// Requests the digest and the size of a file.
     pub(super) fn describe(&self, commit: &str, file: &str) -> Result<RemoteFile, Failure> {
         let answer = self.send(Method::HEAD, self.address(commit, file), 0)?;
         RemoteFile::new(file.to_string(), answer.digest, answer.size)
             .ok_or_else(|| temporary(&answer.url, "the answer states no digest and size of the file"))
     }
 
-    /// Requests a file from a position, in bytes.
+    /// Requests the bytes of a file from the offset `from` on.
     pub(super) fn get(&self, commit: &str, file: &str, from: u64) -> Result<Answer, Failure> {
         self.send(Method::GET, self.address(commit, file), from)
     }
@@ -162,7 +163,8 @@ impl<'a> Client<'a> {
         format!("{}/resolve/{commit}/{}", self.home(), escaped(file))
     }
 
-    /// Sends a request and follows redirects. A HEAD request does not leave the host of the Hub, which states digest and size.
+    /// Sends a request and follows redirects. A HEAD request does not leave the host of the Hub, which states the
+    /// digest and the size.
     fn send(&self, method: Method, mut url: String, from: u64) -> Result<Answer, Failure> {
         let mut digest = None;
         let mut size = None;
@@ -298,8 +300,8 @@ impl<'a> Client<'a> {
         }
     }
 
-    /// Makes an attempt until it succeeds, at most `tries` times, with growing pauses. An attempt that returns its failure
-    /// together with `true` has made progress and is not counted.
+    /// Makes an attempt until it succeeds, at most `tries` times, with growing pauses. An attempt that returns its
+    /// failure together with `true` has made progress; the count then restarts with this failure as the first.
     pub(super) fn repeat<T>(
         &self,
         tries: u32,

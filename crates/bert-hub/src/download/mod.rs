@@ -24,7 +24,7 @@ use crate::files::needed_files;
 use crate::name::Name;
 use crate::settings::Settings;
 
-/// Number of bytes from which an attempt counts as progress.
+/// Minimum number of bytes that an attempt must receive to count as progress.
 const PROGRESS_BYTES: u64 = 1 << 20;
 /// Number of timeouts after which a lock counts as abandoned if the locked file does not grow.
 const LOCK_TIMEOUTS: u32 = 60;
@@ -86,7 +86,7 @@ struct Download<'a> {
     commit: &'a str,
     /// Size of all files to download in bytes.
     total: u64,
-    /// Size of the files that are complete.
+    /// Size of the files downloaded so far in bytes.
     before: u64,
 }
 
@@ -110,7 +110,8 @@ impl Download<'_> {
         self.cache.link(self.commit, &file.name, &file.digest)
     }
 
-    /// Downloads a file, or the rest of it, to a path. If the completed file is damaged, all of it is downloaded again.
+    /// Downloads a file, or the rest of it, to a path. If a file that continues an earlier download turns out to be
+    /// damaged, all of it is downloaded again.
     fn fetch_part(
         &self,
         file: &RemoteFile,
@@ -189,7 +190,7 @@ impl Download<'_> {
     }
 }
 
-/// Returns whether a response has the bytes of a file from a position.
+/// Returns whether a response contains the bytes of a file from the offset `from` on.
 fn continues(answer: &Answer, from: u64) -> bool {
     let range = answer.headers.get("content-range").and_then(|range| range.to_str().ok());
     answer.status.as_u16() == 206 && range.is_some_and(|range| range.starts_with(&format!("bytes {from}-")))
@@ -210,8 +211,8 @@ fn hashed<D: Digest + Write>(mut hash: D, file: &mut File) -> std::io::Result<St
     Ok(hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// Waits for the lock of a file; `None` if the file system has no locks. `huggingface_hub` of Python uses the same
-/// lock.
+/// Waits for the lock of a file and returns it, or `None` if the file system has no locks. `huggingface_hub` of Python
+/// uses the same lock.
 fn lock(
     path: &PathBuf,
     part: &Path,

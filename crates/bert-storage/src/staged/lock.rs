@@ -1,8 +1,8 @@
 //! Locks of output folders: one process writes a folder at a time.
 //!
-//! Tells whether a process holds the lock of a folder, for programs that only watch the folder.
+//! [`is_held`] returns whether a process holds the lock of a folder, for programs that only watch the folder.
 //!
-//! On Linux this reads `/proc/locks` and takes no lock, so a process that starts at the same moment never finds the
+//! On Linux it reads `/proc/locks` and takes no lock, so a process that starts at the same moment never finds the
 //! folder in use because of this check. On other systems a shared lock is taken and released at once.
 
 use std::fs::{File, TryLockError};
@@ -93,7 +93,7 @@ pub(super) fn is_held(lock_file: &Path) -> bool {
     locks.lines().any(|line| is_lock_of(line, file.ino()))
 }
 
-/// Returns whether a line of `/proc/locks` is a lock of `flock` on the file with this number.
+/// Returns whether a line of `/proc/locks` describes a lock taken by `flock` on the file with this inode number.
 ///
 /// The device is not compared: file systems such as overlayfs show a different one here than in the file's metadata.
 #[cfg(target_os = "linux")]

@@ -63,7 +63,7 @@ impl<'a> StagedFolder<'a> {
     /// Returns whether a name exists in the folder.
     ///
     /// # Errors
-    /// Fails when the file system cannot tell.
+    /// Fails when the folder is a URL, or when the file system cannot tell.
     pub fn has(&self, name: &str) -> Result<bool> {
         self.path_exists(&self.path_of(name))
     }
@@ -71,7 +71,7 @@ impl<'a> StagedFolder<'a> {
     /// Returns whether the folder exists.
     ///
     /// # Errors
-    /// Fails when the file system cannot tell.
+    /// Fails when the folder is a URL, or when the file system cannot tell.
     pub fn exists(&self) -> Result<bool> {
         self.path_exists(&self.path)
     }
@@ -81,7 +81,7 @@ impl<'a> StagedFolder<'a> {
         exists_on(self.files, path)
     }
 
-    /// Returns all names in the folder, sorted; empty if the folder does not exist.
+    /// Returns the names of all files and folders in the folder, sorted; empty if the folder does not exist.
     ///
     /// # Errors
     /// Fails when the folder cannot be read.
@@ -133,7 +133,8 @@ impl<'a> StagedFolder<'a> {
         lock::take(self.files, &self.path, lock, name)
     }
 
-    /// Fails if another process is using the folder. Callers make this check before all others; it changes nothing.
+    /// Fails if another process is using the folder. If the lock file exists, its lock is taken for a moment;
+    /// otherwise the folder is not in use.
     ///
     /// # Errors
     /// Fails as [`StagedFolder::lock`] does.
@@ -141,8 +142,8 @@ impl<'a> StagedFolder<'a> {
         if self.has(LOCK)? { self.lock(LOCK).map(drop) } else { Ok(()) }
     }
 
-    /// Returns whether a process holds the exclusive lock of the folder. Unlike [`Self::check_not_in_use`] this takes no
-    /// lock on Linux, so it cannot disturb a process that starts.
+    /// Returns whether a process holds the lock of the folder; a shared lock counts on Linux only. Unlike
+    /// [`Self::check_not_in_use`] this takes no lock on Linux, so it cannot disturb a process that starts.
     #[must_use]
     pub fn is_in_use(&self) -> bool {
         lock::is_held(&self.path_of(LOCK))
@@ -193,7 +194,8 @@ impl<'a> StagedFolder<'a> {
         self.write(name, json(value))
     }
 
-    /// Writes a value as [checksummed JSON](mod@crate::checksummed_json), atomically.
+    /// Writes a value as [checksummed JSON](mod@crate::checksummed_json), atomically. A value whose text is too large
+    /// to be read back is an error.
     ///
     /// # Errors
     /// Fails as [`AtomicFile::fill`] does.
@@ -240,7 +242,7 @@ impl<'a> StagedFolder<'a> {
         }
     }
 
-    /// Moves the file or folder with this name from another folder to this one; replaces an existing one.
+    /// Moves the file or folder at the path `from` into this folder under this name; replaces an existing one.
     ///
     /// # Errors
     /// Fails when the file or folder cannot be renamed.

@@ -12,7 +12,7 @@ use crate::lines::{ExampleFile, LabelUse};
 
 /// Returns the names that an official file has on the Hub, each without and with the folder of the task. For example,
 /// `MNLI/dev_matched.tsv` is named `mnli/validation_matched-00000-of-00001.parquet`, or
-/// `mnli/validation_matched/0000.parquet` in the version `~parquet`. Returns `None` for tasks outside GLUE.
+/// `mnli/validation_matched/0000.parquet` in the revision `~parquet`. Returns `None` for tasks outside GLUE.
 pub(crate) fn hub_files(task: &Task, official: &str) -> Option<Vec<String>> {
     let spec = task.spec();
     let name = official.strip_suffix(".tsv").filter(|_| !spec.submissions.is_empty())?;

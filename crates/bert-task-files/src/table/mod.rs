@@ -49,8 +49,9 @@ pub struct TableOptions<'a> {
     pub label_use: LabelUse,
 }
 
-/// Returns the task of a table. Unless given, its classes and its range are found in `train`. `test` may have labels.
-/// Labels are normalized: surrounding white space is removed, `1.0` becomes `1`, and `True` becomes `true`.
+/// Returns the task of a table. Unless given, its classes are the labels in `train`. A range of scores is the range in
+/// `train`. `test` may have labels. Labels are normalized: surrounding white space is removed, `1.0` becomes `1`, and
+/// `True` becomes `true`.
 ///
 /// # Errors
 /// Fails when the columns are not two or three different ones, when the labels of `train` cannot be classes, or when a
@@ -113,7 +114,7 @@ fn range_of_rows(rows: &[Row], path: &Path, names: Columns<'_>) -> Result<(f32, 
     Ok(range)
 }
 
-/// Returns the distinct labels, sorted as numbers if possible, else as text.
+/// Returns the distinct labels, sorted as numbers if all are integers, else as text.
 fn classes(rows: &[Row], path: &Path, names: Columns<'_>) -> Result<Vec<String>, Error> {
     let found: BTreeSet<&String> = rows.iter().filter_map(|row| row.label.as_ref()).collect();
     if !(2..=MAX_CLASSES).contains(&found.len()) {

@@ -35,7 +35,8 @@ pub(super) fn spellings(path: &Path, rows: &[Row]) -> Option<String> {
     })
 }
 
-/// Returns a remark on classes that differ only in case, spaces or hyphens and are most likely the same.
+/// Returns a remark on classes that differ only in case, white space, hyphens or underscores and are most likely the
+/// same.
 pub(super) fn similar_classes(classes: &[String]) -> Option<String> {
     let mut alike: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     for class in classes {

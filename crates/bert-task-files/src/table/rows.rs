@@ -37,7 +37,7 @@ pub(super) struct Row {
     pub written: Option<String>,
 }
 
-/// Names and labels of the rows to read.
+/// The columns and the labels of the rows to read.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RowRules<'a> {
     pub columns: Columns<'a>,
@@ -244,7 +244,7 @@ pub(super) fn normalize_label(label: &str) -> String {
     decimal(label).map_or_else(|| label.to_string(), |number| number.to_string())
 }
 
-/// Returns the value of a plain decimal number.
+/// Returns the value of a plain decimal number; `None` for a code such as `007` or any other text.
 fn decimal(label: &str) -> Option<f64> {
     let digits = label.strip_prefix(['+', '-']).unwrap_or(label);
     let (whole, fraction) = match digits.split_once('.') {

@@ -2,7 +2,8 @@
 //!
 //! A file may consist of several members, streams or frames. `gzip` and `bzip2` skip the bytes after the last one and
 //! print a warning; this module skips and counts them (`Source::ignored`). A window or dictionary may take up to
-//! `MEMORY` bytes, the largest window of `zstd --long=31`. Only the part of it that the text fills is used.
+//! `MEMORY` bytes, the largest window of `zstd --long=31`. The decoders allocate it as a whole, but only the part that
+//! the text fills takes up physical memory.
 
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
@@ -47,7 +48,7 @@ pub(crate) fn compression_of(head: &[u8]) -> Option<&'static str> {
 }
 
 /// The digest and the number of the bytes read from disk, and the number of trailing bytes ignored. They are behind a
-/// lock, because a reader may move between threads.
+/// lock, because the reader of the text updates them, possibly on another thread than the one that asks for them.
 #[derive(Default)]
 struct ReadStats {
     hasher: blake3::Hasher,
@@ -143,7 +144,7 @@ impl Read for Tee {
     }
 }
 
-/// The bytes of a file, with a look-ahead of any length.
+/// The bytes of a file, with a look-ahead of up to `BUFFER` bytes.
 struct Raw {
     file: Tee,
     buffer: Vec<u8>,
@@ -351,7 +352,7 @@ fn window_of(format: &str, head: &[u8]) -> Option<u64> {
     }
 }
 
-/// Returns the window of the first zstd frame that is not skippable (RFC 8878, 3.1.1).
+/// Returns the window size in bytes of the first zstd frame that is not skippable (RFC 8878, 3.1.1).
 fn zstd_window(mut head: &[u8]) -> Option<u64> {
     while let [0x50..=0x5f, 0x2a, 0x4d, 0x18, a, b, c, d, rest @ ..] = head {
         head = rest.get(u32::from_le_bytes([*a, *b, *c, *d]) as usize..)?;

@@ -1,7 +1,7 @@
 //! Divides a large uncompressed file of text or JSON lines into ranges of whole documents.
 //!
-//! A range is read by one process and hashed there. Its digests begin and end at multiples of a block. Its text begins
-//! and ends at the first document after these offsets.
+//! A range is read by one process and hashed there. Its digests begin and end at multiples of the block size. Its text
+//! begins and ends at the first document after these offsets.
 
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
@@ -25,7 +25,7 @@ const MAX_SEARCH: u64 = 1 << 20;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Cut {
-    /// Offset in bytes, a multiple of the block, at which the digests of the next range begin.
+    /// Offset in bytes, a multiple of the block size, at which the digests of the next range begin.
     pub block: u64,
     /// Offset in bytes of the first document after `block`.
     pub text: u64,
@@ -106,7 +106,8 @@ pub fn ranges_of(path: &Path, file_bytes: u64, share: u64, format: Format) -> Re
 }
 
 /// Returns the offset of the first document that begins after the line at offset `from`: after the first line end in
-/// JSON, and after the first blank line that follows in text.
+/// JSON, and after the first blank line that follows in text. Returns `None` if no document begins within
+/// [`MAX_SEARCH`] bytes.
 fn first_document(path: &Path, from: u64, format: Format) -> io::Result<Option<u64>> {
     let mut text = BufReader::new(open_stream_at(path, from)?).take(MAX_SEARCH);
     let mut at = from;

@@ -31,8 +31,8 @@ impl ChainingValues {
         self.0.extend_from_slice(&next.0);
     }
 
-    /// Returns the BLAKE3 digest in hex of a file of `bytes` bytes, if these are the values of its blocks of `block`
-    /// bytes.
+    /// Returns the BLAKE3 digest in hex of a file of `bytes` bytes, or `None` unless there is one value for each of
+    /// its blocks of `block` bytes, of which there must be at least two.
     pub fn digest(&self, block: u64, bytes: u64) -> Option<String> {
         let values: Option<Vec<ChainingValue>> =
             self.0.iter().map(|hex| Some(*blake3::Hash::from_hex(hex).ok()?.as_bytes())).collect();

@@ -282,7 +282,7 @@ impl RowSource for Dump {
     }
 }
 
-/// Returns the value of an attribute if it is short.
+/// Returns the value of an attribute, or `None` if it is missing or longer than 64 bytes.
 fn attribute(element: &BytesStart<'_>, name: &[u8]) -> Option<String> {
     let attribute = element.try_get_attribute(name).ok()??;
     let value = String::from_utf8_lossy(&attribute.value).trim().to_owned();

@@ -382,7 +382,7 @@ mod tests {
     use super::*;
     use crate::{Format, InputEntry};
 
-    /// A manifest with the maximum number of inputs has the expected size.
+    /// An entry has about [`ENTRY`] bytes without its path, and one file more than a manifest can list is rejected.
     #[test]
     fn as_many_inputs_are_accepted_as_a_manifest_can_name() {
         let entry = |path: &str| InputEntry {

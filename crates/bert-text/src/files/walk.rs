@@ -300,7 +300,8 @@ fn take(path: PathBuf, rest: &[Part], walk: &mut Walk) -> Result<()> {
     Ok(())
 }
 
-/// Returns whether a pattern explicitly begins with the character for which a name would be skipped.
+/// Returns whether a pattern begins with the same character as a name, such as the `_` for which the name would be
+/// skipped.
 pub(super) fn begins_alike(pattern: &str, name: &OsStr) -> bool {
     pattern.as_bytes().first() == name.as_encoded_bytes().first()
 }

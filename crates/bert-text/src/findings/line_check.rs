@@ -66,7 +66,7 @@ pub struct LineCheck {
 }
 
 impl LineCheck {
-    /// Checks the lines of a block of text or JSON.
+    /// Checks the lines of a block of text or JSON and returns their counts; the counts are 0 for a block of rows.
     pub fn count(block: &Block, path: &Path, bad_lines: BadLines) -> Result<Self> {
         let mut check = Self::default();
         for (number, line) in block.lines().take_while(|_| !block.format.has_rows()) {
@@ -116,7 +116,7 @@ impl LineCheck {
         Ok(text)
     }
 
-    /// Checks a line of text, without its end, for carriage returns.
+    /// Counts a line of text, given without its end, if it contains a carriage return.
     pub(crate) fn look_for_returns(&mut self, line: &[u8]) {
         self.returns += u64::from(line.contains(&b'\r'));
     }
@@ -139,7 +139,8 @@ impl LineCheck {
         Ok(())
     }
 
-    /// Returns the counts with line numbers that continue after this number of lines.
+    /// Returns the counts of lines that follow `lines` other lines: `lines` is added to the number of the first bad
+    /// line.
     pub fn after_lines(self, lines: u64) -> Self {
         Self { first: if self.bad > 0 { self.first + lines } else { 0 }, ..self }
     }

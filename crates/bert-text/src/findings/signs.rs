@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::remarks::{Remark, Remarks, short};
 use crate::forms::line_breaks::BrokenLines;
 
-/// Number of examples of each sign.
+/// Maximum number of examples of each sign.
 const EXAMPLES: usize = 2;
 
 /// A sign that a line or row is not running text: its remark, the minimum percentage of the texts of a file for the
@@ -272,7 +272,7 @@ fn is_unseparated(text: &str) -> bool {
 /// Maximum number of bytes per sign in a long row. A text about markup, for example, has fewer signs.
 const BYTES_PER_SIGN: usize = 100;
 
-/// Returns whether signs are frequent in a text: one in a line, more in a long row.
+/// Returns whether a text has at least one sign, and at least one for each [`BYTES_PER_SIGN`] bytes.
 fn are_frequent(signs: usize, text: &str) -> bool {
     signs > 0 && signs * BYTES_PER_SIGN >= text.len()
 }
@@ -294,7 +294,7 @@ fn count_entities(text: &str) -> usize {
     text.match_indices('&').filter(|(at, _)| is_entity(&text[at + 1..])).count()
 }
 
-/// Returns the number of closing tags and of tags without content.
+/// Returns the number of closing tags and of the tags `<br>`, `<p>` and `<div>`.
 fn count_tags(text: &str) -> usize {
     let is_tag = |rest: &str| {
         let name = rest.strip_prefix('/').unwrap_or(rest);

@@ -85,7 +85,7 @@ impl Converter for Columns {
 mod tests {
     use crate::forms::converted;
 
-    /// Returns a line for the number and the text of a word.
+    /// A function that returns the line for the number and the text of a word.
     type Row = fn(usize, &str) -> String;
 
     fn tagged(sentence: &str, row: impl Fn(usize, &str) -> String) -> String {

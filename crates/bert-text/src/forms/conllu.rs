@@ -7,7 +7,7 @@ use super::text::{Converter, Text};
 pub(super) struct Sentences {
     text: Option<String>,
     words: String,
-    /// Last word that a range such as `3-4` covers.
+    /// Number of the last word that was read or that a range such as `3-4` covers.
     covered: u32,
     /// Whether a space follows the last word.
     space: bool,

@@ -129,8 +129,8 @@ pub struct Joined {
     pub example: Option<[String; 2]>,
 }
 
-/// Returns the paragraphs of a text whose lines break inside sentences, or `None` if they do not. With `always`, the
-/// lines are joined without measuring them.
+/// Returns the paragraphs of a text whose lines break inside sentences, or `None` if they do not or if the text has
+/// only one line. With `always`, lines are joined whatever the measurement of their breaks says.
 pub fn joined_paragraphs(text: &str, always: bool) -> Option<Joined> {
     if !text.trim_end().contains('\n') {
         return None;

@@ -57,7 +57,7 @@ pub(crate) struct Converted {
 
 impl Converted {
     /// Returns a reader of the text of a file in a format, of which `lines` are the first complete lines, and the
-    /// counts, which are valid at its end.
+    /// counts, which are set when the file ends.
     pub(crate) fn new(
         format: Format,
         lines: &[&str],

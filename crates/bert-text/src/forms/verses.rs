@@ -1,6 +1,7 @@
 //! Reads Bibles with one verse per line after its number: a document for each chapter.
 //!
-//! Reads text with a separator such as `<|endoftext|>` between documents; blank lines are inside documents.
+//! [`Delimited`] reads text with a separator such as `<|endoftext|>` between documents; blank lines are inside
+//! documents.
 
 use super::columns::is_comment;
 use super::text::{Converter, Text};

@@ -1,8 +1,8 @@
 //! Extracts the text from a JSON row, with the leniency of Python's `json`.
 //!
-//! Unlike the standard, Python and JavaScript write NaN and Infinity, and half of a surrogate pair if a text was cut
-//! inside an emoji; DuckDB accepts a comma after the last value. Such a row is repaired and parsed again. Only the
-//! value of one key is read.
+//! Contrary to the standard, Python writes NaN and Infinity, Python and JavaScript write half of a surrogate pair if a
+//! text was cut inside an emoji, and DuckDB accepts a comma after the last value. Such a row is repaired and parsed
+//! again. Only the value of one key is read.
 
 pub(crate) mod values;
 
@@ -40,7 +40,7 @@ pub fn json_text(json: &str, path: &Path, line: u64, column: &str) -> Result<Opt
     read_row(json, path, line, column).map(|row| row.text)
 }
 
-/// Returns the text as [`json_text`] does, and whether the row was repaired.
+/// Returns the text as [`json_text`] does, whether it is a list, and whether half of a surrogate pair was replaced.
 pub(crate) fn read_row(json: &str, path: &Path, line: u64, column: &str) -> Result<JsonText> {
     let mut found = find(json, column);
     let mut half_pair = false;
@@ -94,7 +94,7 @@ pub(crate) fn push_sentence(sentence: &str, lines: &mut String) {
     lines.extend(sentence.chars().map(|c| if matches!(c, '\n' | '\r') { ' ' } else { c }));
 }
 
-/// Returns a list of names in words: the first names, and the number of the others.
+/// Returns the first names, separated by commas, and the number of the others.
 pub(crate) fn listed(names: &[String]) -> String {
     let shown = |name: &String| match name.char_indices().nth(40) {
         Some((end, _)) => format!("{}...", name[..end].escape_debug()),
@@ -186,7 +186,7 @@ fn copy_string(json: &str, out: &mut String) -> (usize, bool) {
     (at, halves)
 }
 
-/// Parses an escape such as `\u00e9` at the start of a text and returns its number.
+/// Parses an escape such as `\u00e9` at the start of a text and returns its UTF-16 code unit.
 fn unit(text: &str) -> Option<u32> {
     let digits = text.strip_prefix("\\u")?.get(..4)?;
     digits.bytes().all(|digit| digit.is_ascii_hexdigit()).then(|| u32::from_str_radix(digits, 16).ok())?

@@ -2,7 +2,7 @@
 //! lines.
 //!
 //! `json.dump`, pandas, DuckDB and `jq` write such files. Only strings and brackets are parsed, so memory is bounded;
-//! every value becomes a line with the number of the value.
+//! every value becomes a line, so the number of a line is the number of its value.
 
 use std::io::{self, BufRead, Read};
 

@@ -263,7 +263,7 @@ mod tests {
             set.set_dictionary_enabled(false).set_write_batch_size(1).set_data_page_row_count_limit(1)
         });
         let opened = ParquetFile::open(on_disk(&bytes), |root| root == "text").unwrap();
-        // The text, its length, and the levels.
+        // The page consists of the text, its length, and the levels.
         assert!((70_004..70_020).contains(&opened.largest_page), "{}", opened.largest_page);
         assert_eq!(
             Batches::new(opened.builder).unwrap().map(|batch| batch.unwrap().num_rows()).sum::<usize>(),

@@ -20,9 +20,9 @@ type Result<T> = std::result::Result<T, ParquetError>;
 const MAX_PAGE_BYTES: u64 = 256 << 20;
 /// Maximum size of a page header: some numbers and two values.
 const MAX_HEADER_BYTES: u64 = 1 << 20;
-/// Number of values that any file may contain, regardless of its size.
+/// Number of values that any column chunk may contain, regardless of its size.
 const MIN_VALUE_LIMIT: u64 = 64 << 20;
-/// Number of values that a file may contain for each of its bytes; shards of this workspace have two.
+/// Maximum number of values for each byte of a larger column chunk; shards of this workspace have two.
 const MAX_VALUES_PER_BYTE: u64 = 500;
 /// Number of bytes that the Brotli decoder reads at a time.
 const BROTLI_INPUT: usize = 1 << 16;
@@ -73,9 +73,8 @@ impl PageHeader {
 
 /// Returns the decompressed size of the largest page of a column chunk, according to the page headers.
 ///
-/// # Errors
-/// Fails when a header is damaged, when a page is too large or decompresses to more than its header says, or when there
-/// are more values than a file of its size may contain.
+/// # Errors Fails when a header is damaged, when a page is too large or decompresses to more than its header says, or
+/// when there are more values than a column chunk of its size may contain.
 pub(crate) fn check_pages(file: &File, start: u64, length: u64, codec: Compression) -> Result<u64> {
     let mut at = start;
     let end = start + length;
@@ -127,7 +126,7 @@ fn reject_bomb(mut stored: impl Read, codec: Compression, limit: u64) -> Result<
             }
             is_longer(brotli::Decompressor::new(first[..read].chain(stored), BROTLI_INPUT), limit)
         }
-        // Either blocks, as Hadoop writes them, or a frame, as Arrow formerly did.
+        // A page has either blocks, as Hadoop writes them, or a frame, as Arrow formerly wrote it.
         Compression::LZ4 => is_longer(lz4_flex::frame::FrameDecoder::new(stored), limit),
         _ => false,
     };

@@ -1,7 +1,7 @@
 //! Writes the data card: a `README.md` for readers, with the YAML header by which `datasets` finds the shards.
 //!
-//! The card is written just before the manifest, which does not list it. No program reads it back, so users may edit
-//! it, for example to add licence, source and intended use. Only `--overwrite` replaces it.
+//! The card is written just before the manifest, which does not list it. The build never reads it back, so users may
+//! edit it, for example to add licence, source and intended use. Only `--overwrite` replaces it.
 
 use bert_pages::markdown::{plain, rows};
 

@@ -141,7 +141,8 @@ fn is_ignored_file(name: &str) -> bool {
     name.starts_with('.') || known.contains(&name) || is_job_log(name)
 }
 
-/// Returns the first name that no build wrote, in a folder that contains nothing from a build.
+/// Returns the first file name that does not belong to a build, apart from ignored files; `None` if the folder
+/// contains files of a build.
 fn find_foreign(names: &[String]) -> Option<&String> {
     // Shards, a vocabulary and a data card belong to a build only in a folder with a manifest, a work folder or a
     // receipt. All other files in such a folder were added later and are kept.

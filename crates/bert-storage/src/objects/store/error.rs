@@ -4,8 +4,8 @@ use std::io;
 
 use crate::objects::url::without_secrets;
 
-/// A permanent error of a store. Its causes are omitted, because they repeat the URL of the request, and a server's URL
-/// may contain a password.
+/// An error of a store. Its causes are omitted, because they repeat the URL of the request, and a server's URL may
+/// contain a password.
 #[derive(Debug, thiserror::Error)]
 #[error("{message}")]
 struct StoreError {
@@ -17,7 +17,8 @@ fn store_error(error: &io::Error) -> Option<&StoreError> {
     error.get_ref().and_then(|inner| inner.downcast_ref::<StoreError>())
 }
 
-/// Returns whether a later attempt may succeed: the store could not be reached or did not answer.
+/// Returns whether a later attempt may succeed: the store could not be reached or did not answer, or the object
+/// changed while it was read.
 pub fn is_transient(error: &io::Error) -> bool {
     store_error(error).is_some_and(|error| error.temporary)
 }

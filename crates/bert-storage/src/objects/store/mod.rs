@@ -37,7 +37,7 @@ pub(crate) fn size(url: &Path) -> io::Result<u64> {
     Ok(Object::from_url(url)?.head()?.0)
 }
 
-/// Returns all objects whose names begin with the URL and a slash, with their sizes, sorted by name.
+/// Returns all objects whose names begin with the URL and a slash, with their sizes in bytes, sorted by name.
 ///
 /// # Errors
 /// Fails when the store returns an error; a plain web server does not support lists.

@@ -30,7 +30,8 @@ pub(crate) struct ObjectReader {
 }
 
 impl ObjectReader {
-    /// Requests the size and the entity tag: all blocks must come from the same contents.
+    /// Returns a reader of an object from an offset on. Requests the size and the entity tag of the object first,
+    /// because all blocks must come from the same contents.
     pub(super) fn open(object: Object, offset: u64) -> io::Result<Self> {
         let (size, tag) = object.head()?;
         let next = offset;
