@@ -39,8 +39,8 @@ impl<'a, W: Send> Workers<'a, W> {
         Self { max_in_flight, ..self }
     }
 
-    /// Processes all items and returns the results in the order of the items. `on_tick` is called on the calling thread
-    /// every tenth of a second.
+    /// Processes all items and returns the results in the order of the items. `on_tick` is called on the calling
+    /// thread after every tenth of a second without a result.
     ///
     /// # Errors
     /// Returns the first error of `work`, in the order of the items.
@@ -153,7 +153,8 @@ impl<I, F, R> OrderedQueue<I, F, R> {
         }
     }
 
-    /// Returns the next item, once fewer than `max_in_flight` units are in flight.
+    /// Returns the next item, once fewer than `max_in_flight` units are in flight; `None` after the last item, or if
+    /// the work has stopped.
     fn next_item<T>(&self) -> Option<(usize, Result<(usize, T)>)>
     where
         I: Iterator<Item = (usize, Result<(usize, T)>)>,

@@ -5,7 +5,7 @@ use bert_storage::commit;
 /// Name and version of this program.
 const PROGRAM: &str = concat!("bert-data ", env!("CARGO_PKG_VERSION"));
 
-/// Returns name, version and the first digits of the commit, such as `bert-data 0.1.0 (697acb8e)`.
+/// Returns the name, the version and the first digits of the commit, such as `bert-data 0.1.0 (697acb8e)`.
 pub(crate) fn program() -> String {
     match commit() {
         "unknown" => PROGRAM.to_owned(),

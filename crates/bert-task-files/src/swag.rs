@@ -38,7 +38,7 @@ pub(crate) fn read_swag(task: &Task, path: &Path, labels: LabelUse) -> Result<Ex
                 label: label.map(|at| label_of(task, &fields[at])).transpose()?,
             })
         };
-        // The first row has the names.
+        // The first row has the names of the columns, so it is not returned as an example.
         table.select(&[])?;
         while let Some(row) = table.next_row()? {
             let RowValues::Fields(fields) = row.values else { continue };

@@ -86,7 +86,7 @@ impl<'a> BucketWorker<'a> {
         })
     }
 
-    /// Builds the pieces of a unit that belong to the shards in `wanted`.
+    /// Builds the pieces of a unit that belong to the shards for which `wanted` is true.
     pub(crate) fn build_unit(&mut self, unit: u64, wanted: &[bool]) -> Result<Vec<ShardPiece>> {
         let Self { job, store, keyed, encoder, rows, order } = self;
         let (pass, bucket) = job.plan.address(unit);

@@ -20,7 +20,7 @@ use crate::dataset::verify::{ShardProgress, each_shard};
 use crate::error::{Error, Result, missing_option, other_part, parts_missing};
 
 /// Merges the parts in a folder into a data set and reports progress. Reads the shards on all threads of rayon's pool.
-/// Changes nothing if the parts were already merged.
+/// If the parts were already merged, only their leftover files are removed.
 ///
 /// # Errors
 /// Fails when the folder has no parts, when parts are missing or unfinished, when a file of a part is missing or
@@ -168,7 +168,7 @@ fn damage_of(part: Part) -> impl FnOnce(Error) -> Error {
     }
 }
 
-/// Removes the files of the parts from a committed data set.
+/// Removes the files of the parts from a committed data set and returns its manifest.
 fn finish(folder: &StagedFolder<'_>) -> Result<Manifest> {
     let manifest = Manifest::read(folder.path())?;
     manifest.check_files(folder.path())?;

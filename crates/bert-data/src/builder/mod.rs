@@ -2,7 +2,8 @@
 //!
 //! A build writes a folder with Parquet shards, the vocabulary, a data card and `manifest.json`. If it fails after it
 //! has finished some work, it leaves a work folder, and the same command continues from there. This module only runs
-//! the stages in order. Ports `main` and `create_training_instances` of the reference's `create_pretraining_data.py`.
+//! the stages in order. It ports `main` and `create_training_instances` of the reference's
+//! `create_pretraining_data.py`.
 
 pub(crate) mod bucket_rows;
 pub(crate) mod dry_run;
@@ -251,7 +252,8 @@ impl PreparedBuild<'_> {
             Ok(store)
         });
         match &store {
-            // This text yields no instances, so there is nothing to keep.
+            // An error without a path is about the text as a whole. The same text would be rejected again, so nothing
+            // is kept.
             Err(error) if error.class() == Class::Data && error.path().is_none() => output.work.discard(),
             // From here on, a failed build has finished work to continue from.
             _ => output.work.keep(),

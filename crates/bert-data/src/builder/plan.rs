@@ -73,7 +73,7 @@ fn greatest_common_divisor(a: u64, b: u64) -> u64 {
     if b == 0 { a } else { greatest_common_divisor(b, a % b) }
 }
 
-/// The figures of a plan, which depend on the counts alone.
+/// The figures of a plan that a dry run reports.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct PlanFigures {
     /// Number of passes over the documents.
@@ -86,8 +86,8 @@ pub struct PlanFigures {
     pub shards: u64,
     /// Approximate number of row groups per shard.
     pub row_groups_per_shard: u64,
-    /// Number of reads from the text per shard: one per document, and a second one for the offset of the document if
-    /// the index is not in memory.
+    /// Maximum number of reads from the text per shard: one per document, and a second one for the offset of the
+    /// document if the index is not in memory.
     pub reads_per_shard: u64,
     /// Number of files open at the same time, including standard input, output and error.
     pub open_files: u64,
@@ -284,7 +284,7 @@ mod tests {
         assert_eq!(plan(None, 1, 3, 1 << 30).buckets, 1);
     }
 
-    /// Plans a terabyte as 5e8 and as 1e9 documents, in ten passes: at least 1.4e10 rows.
+    /// Plans a terabyte as 5e8 and as 1e9 documents, in ten passes: more than 1e10 rows.
     #[test]
     fn a_terabyte_keeps_within_its_limits() {
         for (documents, tokens) in [(500_000_000, 220_000_000_000), (1_000_000_000, 220_000_000_000u64)] {
@@ -300,7 +300,7 @@ mod tests {
                 figures.reads_per_shard <= 5 * documents_per_shard / 2 && figures.row_groups_per_shard <= 400,
                 "{figures:?}"
             );
-            // Memory of one thread, and of sixteen with the default budget's share.
+            // With a budget of 1 GiB, at least eight of sixteen threads have enough memory for a bucket.
             let tuning = Tuning::new(ByteSize(1 << 30), 16, plan.unit_bytes());
             assert!(tuning.workers >= 8, "{tuning:?}");
             let [text, index] = counts.bytes(plan.width);

@@ -1,6 +1,6 @@
 //! Checks and loads everything that a build needs before it reads text: options, vocabulary, inputs, threads, memory.
 //!
-//! Divides the memory of a build (`--memory-budget`) among its uses.
+//! The module also divides the memory of a build (`--memory-budget`) among its uses.
 //!
 //! A [`Tuning`] sets how much of the token store's index is held in memory and how many buckets are processed at once.
 //! It follows from the budget, the number of threads and the size of a bucket, and does not change any byte of the data

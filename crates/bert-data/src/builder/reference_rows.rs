@@ -1,9 +1,9 @@
 //! Builds the rows of reference mode (`--random reference`): exactly the reference's instances, in the same order.
 //!
 //! All random draws are serial: shuffle the documents, build and mask all instances, shuffle the instances. The rows
-//! are written to one scratch file; a permutation gives their order in the single shard. A restart reuses the tokenized
-//! text and builds the rows again from the first draw. The text (2.2 bytes per token) and twelve bytes per row are held
-//! in memory. Ports `main` and `create_training_instances` with their order of draws.
+//! are written to one scratch file; a permutation gives their order in the single shard. A restart reuses the
+//! tokenized text and builds the rows again from the first draw. The text (2.2 bytes per token) and twelve bytes per
+//! row are held in memory. The module ports `main` and `create_training_instances` with their order of draws.
 
 use std::fs::File;
 use std::ops::Range;

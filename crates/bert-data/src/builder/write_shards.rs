@@ -104,9 +104,9 @@ impl ShardJob<'_> {
 }
 
 /// Writes the shards of this part from pieces, in order, and reuses finished shards. Returns the shards and the sum of
-/// their counts. `work` returns the pieces of an item that belong to wanted shards; over all items, in order, the pieces
-/// must be in shard order. `progress` is called after each item and every tenth of a second. If `progress` panics, the
-/// work ends; `work` may return anything once the job's `stop` flag is set.
+/// their counts. `work` returns the pieces of an item that belong to wanted shards; over all items, in order, the
+/// pieces must be in shard order. `progress` is called after each item, and after every tenth of a second without one.
+/// If `progress` panics, the work ends; `work` may return anything once the job's `stop` flag is set.
 pub(crate) fn write_shard_files<W: Send, T: Send + Clone>(
     job: &ShardJob<'_>,
     workers: &mut [W],
@@ -222,7 +222,7 @@ fn cached_shards(
     Ok((shards, missing))
 }
 
-/// A shard whose row groups are all written.
+/// A shard whose row groups are being written, or are all written and wait to be finished.
 struct CompletedShard<'a> {
     shard: usize,
     writer: ShardWriter<AtomicFile<'a>>,

@@ -6,7 +6,7 @@ use std::str::FromStr;
 /// Largest size in bytes. Sums and small multiples of it fit 64 bits.
 const MAX_BYTES: u64 = 1 << 60;
 
-/// A number of bytes, written as `400M`, `2G` or `300000000`; K, M and G are powers of 1024.
+/// A number of bytes, written as `400M`, `2G` or `300000000`; K, M, G and T are powers of 1024.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ByteSize(pub u64);
 

@@ -111,7 +111,7 @@ mod tests {
         }
     }
 
-    /// 5 sigma of a binomial distribution.
+    /// The number of selected documents is within 5 sigma of its binomial distribution.
     #[test]
     fn selected_documents_have_the_share() {
         let share: HoldOut = "2%".parse().unwrap();

@@ -311,7 +311,7 @@ pub enum Nsp {
     Sop,
 }
 
-/// When instances are masked.
+/// The stage that masks instances: the builder or the loader.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
 #[serde(rename_all = "lowercase")]

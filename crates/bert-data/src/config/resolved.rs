@@ -129,7 +129,7 @@ impl ResolvedConfig {
         self.held_out && !training.held_out && self.hold_out.is_some() && same(self) == same(training)
     }
 
-    /// Returns how the text was normalized.
+    /// Returns the settings with which the text was normalized.
     pub fn tokenizer_settings(&self) -> TokenizerSettings {
         TokenizerSettings {
             do_lower_case: self.do_lower_case,

@@ -120,7 +120,7 @@ mod tests {
         assert_eq!(shared(0..5, 0..0), None);
     }
 
-    /// 5 sigma of binomial distributions.
+    /// The size of the sample and the share of common documents are within 5 sigma of their binomial distributions.
     #[test]
     fn large_sets_are_compared_by_a_sample() {
         let large = hashes(0..400_000);

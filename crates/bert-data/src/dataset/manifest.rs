@@ -15,7 +15,7 @@
 //!
 //! With `"columns": "hf"`, the same rows have the columns that `transformers` expects ([`crate::shard::hf_columns`]).
 //!
-//! The data card, `README.md`, is not listed: it may be edited, and no program reads it.
+//! The data card, `README.md`, is not listed: it may be edited, because neither the builder nor the loader reads it.
 
 use std::collections::HashMap;
 use std::io::ErrorKind;

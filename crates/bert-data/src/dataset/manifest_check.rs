@@ -47,7 +47,7 @@ impl Manifest {
         self.check_report()
     }
 
-    /// Checks that every file is in the folder of the manifest.
+    /// Checks that every file name is a plain name, so that no file is outside the folder of the manifest.
     fn check_names(&self) -> Result<()> {
         for file in self.shards.iter().map(|shard| &shard.file).chain([&self.vocabulary.file]) {
             let plain = !file.is_empty()

@@ -85,8 +85,8 @@ pub struct DataReport {
     pub uncovered_tokens: u64,
     /// Number of rows in the data set.
     pub instances: u64,
-    /// Number of tokens in all rows, including `[CLS]` and `[SEP]`. This is more than `tokens` times passes, because
-    /// random next sentences are extra text.
+    /// Number of tokens in all rows, including `[CLS]` and `[SEP]`. This may be more than `tokens` times the number of
+    /// passes, because random next sentences are extra text.
     pub instance_tokens: u64,
     /// Relation between the two segments of an instance.
     #[serde(default)]

@@ -42,7 +42,7 @@ impl DataReport {
         })
     }
 
-    /// Returns the warnings.
+    /// Returns the warnings that follow from the counts of the report.
     pub(super) fn find_warnings(&self, kinds: TextKinds, config: &ResolvedConfig) -> Vec<String> {
         let mut warnings = Vec::new();
         let mut warn = |text: String| warnings.push(text);

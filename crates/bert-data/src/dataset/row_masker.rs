@@ -37,8 +37,9 @@ impl RowMasker {
         })
     }
 
-    /// Returns the masker for displaying stored instances and for evaluation. It uses the seed of the data set, so that
-    /// everyone sees the same masks. Callers use epoch 0.
+    /// Returns the masker for displaying stored instances and for evaluation. It uses the seed of the data set, so
+    /// that everyone sees the same masks. Callers use epoch 0. Returns `None` if the rows are already masked or the
+    /// shards hold documents.
     pub(crate) fn fixed(manifest: &Manifest, vocabulary: &Vocabulary) -> Option<Self> {
         match manifest.config.layout {
             Layout::Instances => Self::new(manifest, vocabulary, manifest.config.random_seed),

@@ -1,6 +1,7 @@
 //! Packs token ids in scratch files: two bytes per id if the vocabulary is small enough, otherwise four.
 //!
-//! Compares sets by their size and an order-independent fingerprint: the wrapping sum of a 64-bit hash of each member.
+//! [`Tally`] compares sets by their size and an order-independent fingerprint: the wrapping sum of a 64-bit hash of
+//! each member.
 
 use bert_tokenization::TokenId;
 use serde::{Deserialize, Serialize};

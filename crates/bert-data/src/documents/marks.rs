@@ -42,7 +42,7 @@ pub(crate) fn marks(word: &str) -> Option<Marks> {
     }
     for c in word.chars().nfd().filter(|&c| get_general_category(c) == GeneralCategory::NonspacingMark) {
         match u32::from(c) {
-            // Variation selectors, as of emoji and ideographs, are neither accents nor letters.
+            // Variation selectors, which follow emoji and ideographs, are neither accents nor letters.
             0xFE00..=0xFE0F | 0x180B..=0x180D | 0xE0100..=0xE01EF => {}
             0x0300..=0x036F
             | 0x0483..=0x0487
@@ -70,8 +70,7 @@ impl LostMarks {
     /// Measures the first block of each file, up to 16 of them. Without `accents`, text that has hardly any marks that
     /// are letters is not examined further, and its accents are not counted.
     ///
-    /// # Errors
-    /// Fails when a file cannot be read or has a faulty row.
+    /// # Errors Fails when a file, or a row of it, cannot be read.
     pub(crate) fn measure(files: &[PathBuf], reading: Reading<'_>, accents: bool) -> Result<Self> {
         let mut lost = Self::default();
         let rules = TextRules { reading, bad_lines: BadLines::Any, strict_rows: false };

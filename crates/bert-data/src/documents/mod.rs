@@ -264,7 +264,7 @@ pub(crate) struct DocumentsBuilder {
 }
 
 impl DocumentsBuilder {
-    /// Creates a corpus in memory for ids below `vocabulary`.
+    /// Creates a builder that collects documents in memory, for ids below `vocabulary`.
     pub(crate) fn new(vocabulary: usize) -> Self {
         Self {
             documents: Documents::empty(Width::for_vocabulary(vocabulary)),
@@ -276,7 +276,7 @@ impl DocumentsBuilder {
         }
     }
 
-    /// Creates a corpus in two files: the text and its index.
+    /// Creates a builder that writes documents to two files: the text and its index.
     pub(crate) fn to_files(vocabulary: usize, files: [ScratchFile; 2]) -> Self {
         Self { files: Some(files), ..Self::new(vocabulary) }
     }
@@ -417,7 +417,7 @@ impl Bucket {
         self.numbers[index]
     }
 
-    /// Returns the index of the document with this number in the bucket.
+    /// Returns the index of the document with this number in the bucket; `None` if the bucket does not contain it.
     pub(crate) fn index_of(&self, number: u64) -> Option<usize> {
         self.numbers.binary_search(&number).ok()
     }

@@ -13,7 +13,7 @@ use crate::documents::abbreviations::Abbreviations;
 
 /// Maximum number of bytes per chunk.
 const CHUNK: usize = 16 << 10;
-/// A chunk is cut at white space if its last `CUT_WINDOW` bytes contain any.
+/// Number of bytes at the end of a chunk that are searched for white space at which the chunk can be cut.
 const CUT_WINDOW: usize = 1 << 10;
 
 /// A sentence splitter for one language.
@@ -218,7 +218,7 @@ mod tests {
         }
     }
 
-    /// Eight times the text takes about eight times as long; a quadratic algorithm would take 64 times as long.
+    /// Eight times the text takes less than 24 times as long; a quadratic algorithm would take 64 times as long.
     #[test]
     fn time_grows_with_the_length_of_a_line() {
         for (language, unit) in [

@@ -105,8 +105,7 @@ impl StageRules<'_> {
     /// Returns the stages of a text with one sentence per line and a blank line between documents, with at most `limit`
     /// instances. Sentences without a token are left out.
     ///
-    /// # Errors
-    /// Fails when the text has more tokens than a corpus in memory may have.
+    /// # Errors Fails when a document has more tokens than 32 bits can count.
     pub fn stages(&self, text: &str, limit: usize) -> Result<Stages> {
         let (sentences, documents) = self.documents(text)?;
         let mut instances = Vec::new();

@@ -1,6 +1,6 @@
 //! Masks sentence pairs: hides some tokens of an [`Instance`] and keeps their positions and original ids.
 //!
-//! Ports `create_masked_lm_predictions`, in reference mode draw by draw.
+//! [`Masker`] ports `create_masked_lm_predictions`, in reference mode draw by draw.
 //!
 //! Whole-word masking outside reference mode: a word is a piece with the `##` pieces after it *within its segment*.
 //! (The reference joins a `##` piece that begins B to the last word of A.) One decision is made for all pieces of a
@@ -13,7 +13,7 @@
 //! chosen span or would exceed the budget are skipped. So the whole budget is used whenever the remaining words allow
 //! it.
 //!
-//! Generates instances in keyed mode, as a pure function of seed, pass and document.
+//! [`KeyedInstances`] generates instances in keyed mode, as a pure function of seed, pass and document.
 //!
 //! Each (pass, document) has its own stream for pairs, and each (pass, document, instance) its own stream for masks. So
 //! a document's instances can be generated on any thread or machine, and one instance can be masked without the others.

@@ -2,7 +2,7 @@
 //!
 //! A [`Pair`] gives the positions of A and B; B follows A or comes from another document. [`Pair::fill`] turns it into
 //! an [`Instance`], `[CLS] A [SEP] B [SEP]`, without random draws. The caller masks each instance immediately, because
-//! the reference draws an instance's masks before the next pair. Ports `create_instances_from_document` and
+//! the reference draws an instance's masks before the next pair. The module ports `create_instances_from_document` and
 //! `truncate_seq_pair`, draw by draw.
 //!
 //! [`Nsp`] has two more kinds of pairs. Without next sentence prediction (`off`), an instance is one segment `[CLS] A

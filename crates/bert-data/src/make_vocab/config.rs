@@ -12,7 +12,7 @@ use crate::config::check::{check_threads, check_utf8};
 use crate::documents::marks::LostMarks;
 use crate::error::{Result, check_value};
 
-/// Maximum number of distinct words that are counted; enough for some tens of gigabytes of text.
+/// Maximum number of distinct words that are counted; enough for tens of gigabytes of text.
 const MAX_WORDS: usize = 5_000_000;
 /// Minimum value of `max_words`.
 const MIN_WORDS: usize = 1000;
@@ -133,7 +133,7 @@ impl VocabConfig {
         })
     }
 
-    /// Returns how the text is normalized.
+    /// Returns the settings with which the text is normalized.
     pub fn tokenizer_settings(&self) -> TokenizerSettings {
         TokenizerSettings {
             do_lower_case: self.do_lower_case,

@@ -67,7 +67,7 @@ pub struct ExtensionReport {
 }
 
 /// Chooses `add` pieces for a text. Fewer are chosen if no other piece saves anything. `config` describes the text and
-/// how it is split into words; the sizes in it are not used. `progress` is as in
+/// its normalization; its `vocab_size` and `limit_alphabet` are not used. `progress` is as in
 /// [`train_vocabulary`](super::train_vocabulary).
 ///
 /// # Errors
@@ -296,7 +296,8 @@ impl<'a> Search<'a> {
     }
 }
 
-/// Returns the pieces that would shorten a word.
+/// Returns the pieces that would spell a word with fewer pieces: its joined runs of pieces. If it cannot be spelled,
+/// returns its missing characters and the whole word.
 fn candidates(pieces: &Pieces, word: &CompactString) -> Vec<CompactString> {
     let Some(split) = pieces.split(word) else {
         let mut found = pieces.missing_characters(word, None);

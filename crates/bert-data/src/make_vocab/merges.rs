@@ -1,8 +1,8 @@
 //! Byte-pair encoding: repeatedly merges the most frequent pair of adjacent pieces into one piece.
 //!
 //! The rules follow `BpeTrainer` of the `tokenizers` crate, and the vocabularies are identical, token by token. That
-//! trainer counts pairs in 32 bits, which overflow on some gigabytes of text, and needs 32 bytes for each character of
-//! each word. Here counts have 64 bits and a character needs 4 bytes. Nothing depends on the order of a hash map.
+//! trainer counts pairs in 32 bits, which overflow on several gigabytes of text, and needs 32 bytes for each character
+//! of each word. Here counts have 64 bits and a character needs 4 bytes. Nothing depends on the order of a hash map.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};

@@ -1,4 +1,4 @@
-//! Reports what vocabulary training found in the text and what it left out.
+//! Reports statistics of the text of a vocabulary training, with the number of parts that were left out.
 
 use std::fmt;
 
@@ -27,7 +27,8 @@ pub struct VocabReport {
     pub characters: usize,
     /// Number of distinct characters that are not in the vocabulary.
     pub dropped_characters: usize,
-    /// Occurrences of rare words that were not counted because of [`max_words`](super::VocabConfig::max_words).
+    /// Number of occurrences of rare words that were not counted because of
+    /// [`max_words`](super::VocabConfig::max_words).
     pub dropped_words: u64,
     /// Number of lines that were not UTF-8 or contained a NUL byte, and were repaired.
     pub invalid_utf8_lines: u64,

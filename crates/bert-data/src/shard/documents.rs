@@ -58,7 +58,7 @@ fn properties(footer: Vec<KeyValue>) -> WriterProperties {
         .build()
 }
 
-/// Returns how documents with ids of this space are written.
+/// Returns the format of shards of documents with ids of this space.
 pub(crate) fn document_format(ids: IdSpace) -> ShardFormat {
     ShardFormat { schema: stored_schema(ids), properties }
 }
@@ -119,7 +119,7 @@ impl DocumentBatch {
         self.counts.push(document.tokens());
     }
 
-    /// Returns the documents so far as a batch and empties the builder.
+    /// Returns the documents so far as a batch and clears them.
     fn finish(&mut self) -> Result<RecordBatch, ArrowError> {
         let mut this = std::mem::replace(self, Self { space: self.space, ..Self::default() });
         let mut marks = Vec::new();

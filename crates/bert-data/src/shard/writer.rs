@@ -241,8 +241,8 @@ impl RowEncoder {
     }
 }
 
-/// Returns the error for a shard that cannot be written: the file's error, which gives the bytes missing on a full
-/// disk, or the Parquet writer's error.
+/// Returns the error for a shard that cannot be written: the file's error, which gives the size that the file needs if
+/// the disk is full, or the Parquet writer's error.
 fn failed(path: &Path) -> impl FnOnce(ParquetError) -> Error {
     let path = path.to_owned();
     move |source| match source {

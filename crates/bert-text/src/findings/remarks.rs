@@ -67,7 +67,7 @@ pub enum Remark {
     Unsegmented,
     /// Lines or rows whose words are not separated, in a script without spaces.
     Unseparated,
-    /// Words that are longer than the tokenizer's limit.
+    /// Sentences with words that are longer than the tokenizer's limit.
     LongWords,
     /// Lines or rows with separators such as `|` between fields.
     Fields,

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use crate::bytes::utf16;
 use crate::error::{Error, Result};
 
-/// Maximum line length of examples. The longest published row has about 10 KB.
+/// Maximum length in bytes of a line of a file of examples. The longest published row has about 10 KB.
 pub(super) const MAX_LINE_BYTES: usize = 1 << 20;
 
 /// Reader of the lines of a text of any length.
@@ -26,7 +26,7 @@ impl<R: BufRead> LineReader<R> {
         Self { text, path: path.to_owned(), line: 0, bytes: Vec::new() }
     }
 
-    /// Returns the reader with line numbers that continue after other lines.
+    /// Returns the reader with line numbers that continue after the line number `line`.
     #[must_use]
     pub(super) fn after_lines(self, line: u64) -> Self {
         Self { line, ..self }

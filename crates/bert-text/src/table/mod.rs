@@ -114,7 +114,7 @@ impl InputReader {
         BlockReader::open_range(path, file, range).map(Self::Lines)
     }
 
-    /// Returns the digests of a range; valid after the last block.
+    /// Returns the digests of a range; they are complete after the last block.
     pub fn range_digests(&self) -> Option<RangeDigests> {
         match self {
             Self::Lines(reader) => reader.range.as_ref().map(SharedRange::digests),
@@ -124,8 +124,7 @@ impl InputReader {
 
     /// Returns the next block, or `None` after the last block of the file.
     ///
-    /// # Errors
-    /// Fails when [`BlockReader::next_block`] fails, or when a row is faulty; the error names the row.
+    /// # Errors Fails when [`BlockReader::next_block`] fails, or when a row cannot be read; the error names the row.
     pub fn next_block(&mut self) -> Result<Option<Block>> {
         match self {
             Self::Lines(reader) => reader.next_block(),
@@ -134,7 +133,8 @@ impl InputReader {
         }
     }
 
-    /// Returns the manifest entry of the file; valid after the last block. The entry of a range has no digest.
+    /// Returns the manifest entry of the file, which is complete after the last block. The entry of a range has no
+    /// digest.
     ///
     /// # Errors
     /// Fails when a Parquet file cannot be read again for its digest.
@@ -148,7 +148,7 @@ impl InputReader {
         Ok(InputEntry { blake3, ..self.description() })
     }
 
-    /// Returns the manifest entry of the file without its digest; valid after the last block.
+    /// Returns the manifest entry of the file without its digest; it is complete after the last block.
     pub fn description(&self) -> InputEntry {
         let (path, format, lines, dump) = match self {
             Self::Lines(reader) => (&reader.path, reader.format, reader.next_line - 1, None),

@@ -139,7 +139,7 @@ impl RowReader {
         }))
     }
 
-    /// Compares the number of rows with the number in the footer.
+    /// Checks that as many rows were read as the footer declares.
     fn check_rows(&self) -> Result<()> {
         let found = self.rows_read;
         let expected = self.rows;

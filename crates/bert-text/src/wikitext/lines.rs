@@ -37,7 +37,7 @@ pub(super) fn tidy_lines(text: &str) -> String {
     }
     out
 }
-/// Returns whether a line is a heading, as `== History ==`.
+/// Returns whether a line is a heading, such as `== History ==`.
 fn is_heading(line: &str) -> bool {
     line.len() > 2 && line.starts_with('=') && line.ends_with('=')
 }

@@ -38,7 +38,7 @@ pub(super) struct Tag {
     pub(super) content: Content,
     /// Whether it is a closing tag.
     pub(super) is_end: bool,
-    /// Whether it is an element without content, as `<br />`.
+    /// Whether it is an element without content, such as `<br />`.
     pub(super) is_empty: bool,
     /// The length of the tag in bytes.
     pub(super) length: usize,

@@ -66,7 +66,7 @@ fn positional<'a>(parameters: &[&'a str]) -> Vec<&'a str> {
     parameters.iter().filter_map(value).collect()
 }
 
-/// Returns a date in words: `{{as of|2012|3}}` is "as of March 2012".
+/// Returns a date with the name of its month: `{{as of|2012|3}}` is "as of March 2012".
 fn date(positional: &[&str]) -> String {
     const MONTHS: [&str; 12] = [
         "January",

@@ -139,7 +139,8 @@ mod tests {
     use crate::config::BuildConfig;
     use crate::config::test_text::lettered;
 
-    /// Lines of 2 MB: plain text, and JSON with another column of the same length.
+    /// Samples lines of 2 MB: plain text, and JSON with another column of the same length. The sampled bytes represent
+    /// the length of the text within 2 %.
     #[test]
     fn long_lines_and_rows_are_sampled_in_part() {
         let folder = tempfile::tempdir().unwrap();

@@ -161,7 +161,7 @@ fn reference_columns(masking: Masking) -> [[&'static str; 3]; 4] {
     ]
 }
 
-/// Describes the columns of the shards.
+/// Returns the section that describes the columns of the shards.
 fn columns(config: &ResolvedConfig) -> String {
     let max_length = config.max_seq_length;
     let label = match config.nsp {

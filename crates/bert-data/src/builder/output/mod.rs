@@ -120,8 +120,8 @@ pub(crate) struct Output<'a> {
     locks: Vec<OutputLock>,
 }
 
-/// Returns whether a file may be ignored: file systems and desktops create such files in every folder, and schedulers
-/// write their logs to the output folder.
+/// Returns whether a name may be ignored: it is the folder of the held-out data set, a file that file systems or
+/// desktops create in every folder, or a log that a scheduler writes to the output folder.
 fn is_ignored_file(name: &str) -> bool {
     let is_job_log = |name: &str| {
         name.rsplit_once(['.']).is_some_and(|(stem, end)| {

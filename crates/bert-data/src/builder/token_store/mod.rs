@@ -213,7 +213,7 @@ impl Division {
             }
         }
         drop(reader);
-        // Dropping the tokenizer's word cache is slow, so a pool thread does it.
+        // Dropping the tokenizer frees at least one allocation per token, which is slow, so a pool thread does it.
         prepared.pool.spawn(move || drop(tokenizer));
         Ok(counts)
     }
@@ -280,7 +280,8 @@ impl Division {
         Ok(())
     }
 
-    /// Returns whether a receipt has the sizes of this text, which another part tokenized.
+    /// Returns whether the sizes in a receipt are the present sizes of this text, which another part may have
+    /// tokenized.
     fn has_sizes_of(&self, receipt: &SegmentReceipt, text: &SegmentText) -> bool {
         let sizes = receipt.read.inputs.iter().map(|input| input.bytes);
         match text.range {

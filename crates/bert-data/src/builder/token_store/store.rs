@@ -119,7 +119,7 @@ fn read_at(open: &mut Option<File>, path: &Path, bytes: &mut [u8], offset: u64) 
 }
 
 impl Store {
-    /// Returns the hashes of all documents; `space` has the stored ids.
+    /// Returns the hashes of all documents; `space` is the space of the stored ids.
     pub(crate) fn document_hashes(&self, space: IdSpace) -> Result<DocumentHashes> {
         let mut hashes = DocumentHashes::default();
         let mut ids = Vec::new();

@@ -33,7 +33,7 @@ fn segments_are_of_similar_size_and_not_too_many() {
     }
 }
 
-/// Builds with segments of at least `segment` bytes.
+/// Runs a build with segments of at least `segment` bytes and returns its progress reports.
 fn build(files: &dyn FileSystem, config: &BuildConfig, segment: u64) -> Result<Vec<BuildProgress>> {
     let mut prepared = prepare(config)?;
     prepared.segment = segment;
@@ -46,7 +46,7 @@ fn build(files: &dyn FileSystem, config: &BuildConfig, segment: u64) -> Result<V
     Ok(events)
 }
 
-/// Writes eleven input files, one of them without text.
+/// Writes eleven input files, one of them without text, and returns a build of them.
 fn eleven_files(folder: &Path, layout: Layout) -> BuildConfig {
     let config = lettered(folder, 0);
     let input = (0..11usize).map(|file| {
@@ -251,7 +251,7 @@ fn ranges_of_different_text_are_refused() {
     let config = large_file(folder.path(), Layout::Instances, false);
     let part = |index| BuildConfig { part: Some(index), parts: Some(2), ..config.clone() };
     build(&Disk, &part(1), 9000).unwrap_err();
-    // The end of the text of the first range, behind its last block.
+    // Change a byte at the end of the text of the first range, after its last block.
     let mut prepared = prepare(&config).unwrap();
     prepared.segment = 9000;
     let cut = Division::new(&prepared).unwrap().segments[0].range.unwrap().end;
@@ -263,12 +263,12 @@ fn ranges_of_different_text_are_refused() {
     let error = build(&Disk, &part(2), 9000).unwrap_err();
     assert!(error.to_string().contains("large.txt: this input changed while it was read"), "{error}");
     assert_eq!(error.exit_code(), 3);
-    // The first part finds the change by itself.
+    // The first part notices the change and tokenizes its text again, so it succeeds.
     let error = build(&Disk, &part(1), 9000).err();
     assert!(error.is_none(), "{error:?}");
 }
 
-/// A single failed read stops a build; it never makes a file count as absent.
+/// A single failed read never makes a file count as absent, so the next build still finds the tokenized text.
 #[test]
 fn a_failed_read_loses_no_work() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,12 +1,12 @@
 //! Tokenizes one block of lines or rows.
 //!
-//! Cuts sentences that are longer than an instance into consecutive pieces.
+//! Sentences that are longer than an instance are cut into consecutive pieces.
 //!
 //! The reference keeps such a sentence whole and truncates every pair that contains it, at both ends and in every pass,
 //! so the model never sees most of it. In keyed mode, each piece counts as a separate sentence. A piece has about a
 //! quarter of an instance's tokens, so a pair ends at the end of a piece, as with sentences of ordinary length.
 //!
-//! Joins tokenized blocks into documents.
+//! [`Joiner`] joins tokenized blocks into documents.
 
 use std::path::{Path, PathBuf};
 

@@ -2,7 +2,7 @@
 //!
 //! Threads tokenize blocks of lines while other blocks are read and joined. Blocks are joined in order, so the result
 //! does not depend on the number of threads. A [`DocumentsBuilder`] receives the documents; a `ReadReport` contains
-//! statistics of the input. Ports the reading part of the reference's `create_training_instances`.
+//! statistics of the input. The module ports the reading part of the reference's `create_training_instances`.
 
 mod block;
 mod open_document;
@@ -187,8 +187,7 @@ impl<'a> TextReader<'a> {
 
 /// Calls `on_document` with the hash of the text of each document, without tokenizing it.
 ///
-/// # Errors
-/// Fails when a file cannot be read or has a faulty row.
+/// # Errors Fails when a file, or a row of it, cannot be read.
 pub(crate) fn each_document(
     files: &[PathBuf],
     config: &BuildConfig,
