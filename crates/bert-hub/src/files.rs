@@ -24,8 +24,9 @@ const ADAPTER_WEIGHTS: [[&str; 2]; 4] = [
 /// Selects the files of a model to download from the names of all its files, the weights last. Names are relative paths;
 /// one with a part such as `..` is never selected.
 ///
-/// # Errors Fails when the configuration is missing, or when no file has weights that can be read; the error is a text
-/// that states the reason.
+/// # Errors
+/// Fails when the configuration is missing, or when no file has weights that can be read; the error is a text that
+/// states the reason.
 pub fn needed_files<'a>(files: &[&'a str]) -> Result<Vec<&'a str>, String> {
     let has = |name: &str| files.contains(&name);
     let is_adapter = has("adapter_config.json") || has("adapter_fusion_config.json");

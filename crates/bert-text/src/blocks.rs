@@ -297,7 +297,8 @@ impl RowBlocks {
 
     /// Returns the next block of whole rows, or `None` after the last block of the file.
     ///
-    /// # Errors Fails when compressed data expand by more than text can, or when a row cannot be read.
+    /// # Errors
+    /// Fails when compressed data expand by more than text can, or when a row cannot be read.
     pub(super) fn next_block(&mut self) -> Result<Option<Block>> {
         if self.done {
             return Ok(None);

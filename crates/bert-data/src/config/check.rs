@@ -45,8 +45,9 @@ pub(crate) fn min_shards(units: u64) -> u64 {
 impl BuildConfig {
     /// Checks every value that can be checked without reading a file.
     ///
-    /// # Errors Fails when an option is missing, has an invalid value or contradicts another one; the error names the
-    /// option and the accepted values.
+    /// # Errors
+    /// Fails when an option is missing, has an invalid value or contradicts another one; the error names the option
+    /// and the accepted values.
     pub fn check(&self) -> Result<()> {
         if self.segmenter == Segmenter::Chinese && !cfg!(feature = "chinese") {
             return conflict("segmenter", "this build", "it was built without the feature `chinese`");

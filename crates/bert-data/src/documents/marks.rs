@@ -70,7 +70,8 @@ impl LostMarks {
     /// Measures the first block of each file, up to 16 of them. Without `accents`, text that has hardly any marks that
     /// are letters is not examined further, and its accents are not counted.
     ///
-    /// # Errors Fails when a file, or a row of it, cannot be read.
+    /// # Errors
+    /// Fails when a file, or a row of it, cannot be read.
     pub(crate) fn measure(files: &[PathBuf], reading: Reading<'_>, accents: bool) -> Result<Self> {
         let mut lost = Self::default();
         let rules = TextRules { reading, bad_lines: BadLines::Any, strict_rows: false };

@@ -105,7 +105,8 @@ impl StageRules<'_> {
     /// Returns the stages of a text with one sentence per line and a blank line between documents, with at most `limit`
     /// instances. Sentences without a token are left out.
     ///
-    /// # Errors Fails when a document has more tokens than 32 bits can count.
+    /// # Errors
+    /// Fails when a document has more tokens than 32 bits can count.
     pub fn stages(&self, text: &str, limit: usize) -> Result<Stages> {
         let (sentences, documents) = self.documents(text)?;
         let mut instances = Vec::new();

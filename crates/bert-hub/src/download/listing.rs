@@ -20,8 +20,9 @@ const SHOWN: usize = 10;
 /// Requests the list of the files that a name selects: a file, all files below a folder, or the matches of a pattern.
 /// Files whose path has a part that begins with a dot are left out, unless the name has such a part.
 ///
-/// # Errors Fails when the pattern is invalid, when no file has the name or matches it, when the name of a file cannot
-/// be the name of a file on a disk, or when a request fails.
+/// # Errors
+/// Fails when the pattern is invalid, when no file has the name or matches it, when the name of a file cannot be the
+/// name of a file on a disk, or when a request fails.
 pub(super) fn files_of_name(
     client: &Client<'_>,
     name: &Name,

@@ -73,8 +73,9 @@ impl PageHeader {
 
 /// Returns the decompressed size of the largest page of a column chunk, according to the page headers.
 ///
-/// # Errors Fails when a header is damaged, when a page is too large or decompresses to more than its header says, or
-/// when there are more values than a column chunk of its size may contain.
+/// # Errors
+/// Fails when a header is damaged, when a page is too large or decompresses to more than its header says, or when
+/// there are more values than a column chunk of its size may contain.
 pub(crate) fn check_pages(file: &File, start: u64, length: u64, codec: Compression) -> Result<u64> {
     let mut at = start;
     let end = start + length;

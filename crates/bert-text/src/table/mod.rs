@@ -124,7 +124,8 @@ impl InputReader {
 
     /// Returns the next block, or `None` after the last block of the file.
     ///
-    /// # Errors Fails when [`BlockReader::next_block`] fails, or when a row cannot be read; the error names the row.
+    /// # Errors
+    /// Fails when [`BlockReader::next_block`] fails, or when a row cannot be read; the error names the row.
     pub fn next_block(&mut self) -> Result<Option<Block>> {
         match self {
             Self::Lines(reader) => reader.next_block(),

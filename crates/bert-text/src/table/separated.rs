@@ -31,8 +31,9 @@ pub(super) struct SeparatedRows {
 impl SeparatedRows {
     /// Reads the first row and finds the text column, by its name or its number from 1.
     ///
-    /// # Errors Fails when the file cannot be read, when the first row has an unclosed quote or is too long, or when
-    /// the column is missing or occurs twice.
+    /// # Errors
+    /// Fails when the file cannot be read, when the first row has an unclosed quote or is too long, or when the column
+    /// is missing or occurs twice.
     pub(super) fn open(file: &mut RowFile, separator: u8, column: &str) -> Result<Self> {
         let (parser, skipped) = FieldParser::detect(&file.source.head, separator);
         let mut text = file.source.take_text();

@@ -187,7 +187,8 @@ impl<'a> TextReader<'a> {
 
 /// Calls `on_document` with the hash of the text of each document, without tokenizing it.
 ///
-/// # Errors Fails when a file, or a row of it, cannot be read.
+/// # Errors
+/// Fails when a file, or a row of it, cannot be read.
 pub(crate) fn each_document(
     files: &[PathBuf],
     config: &BuildConfig,
