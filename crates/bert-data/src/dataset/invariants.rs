@@ -108,8 +108,8 @@ pub(crate) fn check_passes(documents: Tally, passes: u64, built: &[PassTally]) -
     Ok(())
 }
 
-/// Checks that the instances have at most as many tokens of their own documents as the documents themselves, and
-/// exactly as many if instances are single segments.
+/// Checks that the instances contain no more tokens of their own documents than the documents have, and exactly as
+/// many if instances are single segments.
 pub(crate) fn check_tokens(all: u64, covered: u64, nsp: Nsp) -> Result<()> {
     let what = "the number of tokens in instances of their own document";
     if nsp == Nsp::Off || covered > all { check_invariant(what, covered, all) } else { Ok(()) }
