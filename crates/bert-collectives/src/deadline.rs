@@ -20,7 +20,7 @@ pub struct Deadline<'a> {
 pub struct Waiting {
     /// Ranks that have not finished the operation, ascending.
     pub members: Vec<Member>,
-    /// Time since the last byte.
+    /// Time since the last progress.
     pub elapsed: Duration,
 }
 
@@ -43,7 +43,7 @@ impl<'a, 'b> Timer<'a, 'b> {
         Self { deadline, progress: Instant::now(), calls: 0 }
     }
 
-    /// Restarts the timer; called whenever a byte has moved.
+    /// Restarts the timer after progress, such as a byte that was sent or received.
     pub fn progress(&mut self) {
         self.progress = Instant::now();
         self.calls = 0;

@@ -207,8 +207,8 @@ mod tests {
     #[test]
     fn no_launcher_is_found_without_variables() {
         assert_eq!(detect(&[]).unwrap(), None);
-        // Some variables are set without a launcher: by a batch script of Slurm, or in a pod of an indexed
-        // build.
+        // Some variables are set without a launcher: in a batch script of Slurm, or in a pod of an indexed Kubernetes
+        // Job.
         let slurm = [("SLURM_PROCID", "0"), ("SLURM_NTASKS", "4"), ("SLURM_JOB_ID", "7")];
         assert_eq!(detect(&slurm).unwrap(), None);
         assert_eq!(detect(&[("JOB_COMPLETION_INDEX", "3"), ("PMIX_RANK", "1")]).unwrap(), None);

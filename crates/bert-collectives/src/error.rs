@@ -39,7 +39,7 @@ pub(crate) fn not_joined(cause: std::io::Error) -> Error {
     Error::new(Class::Later, "cannot join the group").because(cause)
 }
 
-/// Returns ranks as a list in words: at most eight, then a count.
+/// Returns a text that lists at most eight ranks, followed by the number of further ranks, if any.
 pub(crate) fn list(members: &[Member]) -> String {
     const SHOWN: usize = 8;
     let shown: Vec<String> = members.iter().take(SHOWN).map(Member::to_string).collect();

@@ -6,7 +6,7 @@
 //! | operation | effect |
 //! |---|---|
 //! | [`all_to_all`](Transport::all_to_all) | sends one part to each rank and receives one part from each |
-//! | [`all_gather`](Transport::all_gather) | sends one part to all ranks |
+//! | [`all_gather`](Transport::all_gather) | sends one part to all ranks and receives one part from each |
 //! | [`broadcast`](Transport::broadcast) | sends the bytes of one rank to all others |
 //! | [`barrier`](Transport::barrier) | returns when all ranks have called it |
 //!

@@ -24,7 +24,7 @@ const MAX_HOST: usize = 256;
 /// Time during which an operation polls without sleeping. MPI moves large messages only while a rank tests them.
 const SPIN: Duration = Duration::from_secs(1);
 const SLEEP: Duration = Duration::from_micros(100);
-/// Exit code after a timeout: the same command may succeed.
+/// Exit code after a timeout or a panic. It means that the same command may succeed later.
 const RETRY: i32 = 75;
 /// Maximum time that a finished rank waits for the others.
 const END: Duration = Duration::from_secs(600);
@@ -69,7 +69,7 @@ impl MpiTransport {
     }
 }
 
-/// Returns the messages of a part: at least one, even if the part is empty.
+/// Returns the number of messages that carry a part of `length` bytes: at least one, even if the part is empty.
 fn messages(length: usize) -> usize {
     length.div_ceil(MAX_MESSAGE).max(1)
 }
@@ -83,7 +83,7 @@ impl Transport for MpiTransport {
         self.traffic
     }
 
-    /// Returns `Ok` always, because `mpirun` ends all ranks when one of them dies.
+    /// Always returns `Ok`, because `mpirun` ends all ranks when one of them dies.
     fn check(&mut self) -> Result<(), Lost> {
         Ok(())
     }
@@ -96,7 +96,7 @@ impl Transport for MpiTransport {
         deadline: &mut Deadline,
     ) -> Result<(), Lost> {
         let world = SimpleCommunicator::world();
-        // The tag identifies the operation, so a rank that calls a different one does not match, and this
+        // The tag identifies the operation, so the messages of a rank that calls a different one do not match, and this
         // rank times out.
         let tag = (self.traffic.operations % 1000) as i32 * 8 + operation as i32;
         let mut sent = 0;
@@ -145,7 +145,7 @@ impl Transport for MpiTransport {
 }
 
 /// Tests the requests until all are complete. Returns the rank, the length and the expected length of a message that is
-/// too short.
+/// too short, or `None` if there is none.
 fn complete<'a>(
     topology: &Topology,
     mut sends: Vec<Pending<'a, '_, [u8]>>,

@@ -44,7 +44,7 @@ struct Exchange {
     receive: Vec<usize>,
 }
 
-/// A thread that owns the communicator, which must not leave its thread.
+/// A handle to the thread that owns the communicator. The communicator must not move to another thread.
 struct Worker {
     jobs: Sender<Exchange>,
     results: Receiver<Result<Vec<Vec<u8>>, String>>,

@@ -54,12 +54,13 @@ pub enum Plan {
 }
 
 impl Plan {
-    /// Chooses the group of this process. Without an engine, the launcher decides: MPI under `mpirun` if this build has
-    /// it, otherwise TCP. `variable` returns the value of an environment variable.
+    /// Chooses the group of this process. Without an engine, the launcher decides: no group if there is no launcher or
+    /// only one rank, MPI under `mpirun` if this build has it, otherwise TCP. `variable` returns the value of an
+    /// environment variable, and `host` is the name of this host in messages.
     ///
     /// # Errors
-    /// Fails if the launcher has started several ranks and this build cannot connect them, if the engine needs a
-    /// variable that is missing, or if a variable is invalid.
+    /// Fails if this build does not have the engine, if a variable that the group needs is missing, or if a variable is
+    /// invalid.
     pub fn choose(
         engine: Option<Engine>,
         variable: &dyn Fn(&str) -> Option<String>,
@@ -94,10 +95,10 @@ impl Plan {
         }
     }
 
-    /// Joins the group. `on_refused` is called with a text for each connection that rank 0 rejects.
+    /// Joins the group. `on_refused` is called with a text for each connection that this rank rejects.
     ///
     /// # Errors
-    /// Fails as [`TcpTransport::join`] does.
+    /// Fails as [`TcpTransport::join`] does, and if this build does not have the engine.
     pub fn join(
         &self,
         deadline: &mut Deadline,

@@ -39,8 +39,8 @@ impl Topology {
     }
 
     /// Returns the index of this rank's GPU among the visible GPUs: `first` plus the local rank, or the only
-    /// visible GPU, because a scheduler may show each process only its own GPU. Returns `None` if the ranks
-    /// of this host need more GPUs than are visible.
+    /// visible GPU, because a scheduler may show each process only its own GPU. Returns `None` if several
+    /// ranks share this host and need more GPUs than are visible.
     pub fn card(&self, first: usize, visible: usize) -> Option<usize> {
         if visible == 1 {
             return Some(0);

@@ -30,7 +30,8 @@ impl fmt::Display for Operation {
     }
 }
 
-/// Numbers of bytes and operations since the start, without headers and without the part that a rank sends to itself.
+/// Numbers of bytes and operations since the rank joined the group, without headers and without the part that a rank
+/// sends to itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
     /// Number of bytes sent to other ranks.
@@ -43,8 +44,8 @@ pub struct Traffic {
 
 /// A connection of a rank to all others.
 ///
-/// All ranks call the same operations in the same order with the same lengths. A difference is an error on the rank
-/// that receives it. After an error every later operation returns the same error.
+/// All ranks call the same operations in the same order with the same lengths. A rank that receives bytes of a
+/// different operation or length fails. After an error every later operation returns the same error.
 pub trait Transport: Send {
     /// Returns the ranks of the group.
     fn topology(&self) -> &Topology;
@@ -62,7 +63,7 @@ pub trait Transport: Send {
     /// used. The other methods call this one; call them instead.
     ///
     /// # Errors
-    /// Fails if a rank is lost, silent or calls a different operation.
+    /// Fails if a rank is lost or silent, or if it calls a different operation.
     fn transfer(
         &mut self,
         operation: Operation,

@@ -141,7 +141,7 @@ pub(crate) trait Fused<const N: usize, B: BackendTypes = Flex>: Debug + Send + '
     /// Returns the output and the saved values, which are dropped if no input is tracked.
     fn forward(&self, inputs: [FloatTensor<B>; N]) -> (FloatTensor<B>, Self::Saved);
 
-    /// Returns the output only; called if no backward pass follows.
+    /// Returns only the output, for a call without a backward pass.
     fn value(&self, inputs: [FloatTensor<B>; N]) -> FloatTensor<B> {
         self.forward(inputs).0
     }

@@ -38,7 +38,7 @@ pub fn read(x: &Tensor<1>, range: Range<usize>, values: &mut [f32]) {
 ///
 /// # Panics
 ///
-/// Panics if there are more values than elements.
+/// Panics if there are more values than elements from `start` on.
 pub fn write(x: Tensor<1>, start: usize, values: &[f32]) -> Tensor<1> {
     let range = start..start + values.len();
     if x.backend() == TensorBackend::Flex {

@@ -45,7 +45,7 @@
 //! | [`ordered_sum`] | the sum of a tensor, in an order that depends on its length only |
 //! | [`adamw`] | the global norm and AdamW, in place |
 //!
-//! The table lists the folders of the source. Each folder uses only folders above it:
+//! The table lists the folders and the larger modules of the source. Each uses only entries above it:
 //!
 //! | folder | contents |
 //! |---|---|

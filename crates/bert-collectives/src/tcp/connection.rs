@@ -90,8 +90,8 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    /// Creates a connection from an authenticated stream. On Linux, keep-alive probes detect a host that
-    /// disappears after about a minute.
+    /// Creates a connection from an authenticated stream. On Linux, keep-alive probes detect within about a minute that
+    /// a host has disappeared.
     pub(super) fn new(stream: TcpStream) -> io::Result<Self> {
         stream.set_nodelay(true)?;
         stream.set_read_timeout(None)?;

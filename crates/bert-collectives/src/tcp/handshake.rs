@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// Name and version of the protocol.
+/// Name of the protocol.
 const PROTOCOL: [u8; 16] = *b"bert-collectives";
 const VERSION: u8 = 1;
 const ACCEPTED: u8 = 1;
@@ -25,7 +25,7 @@ const MAX_MESSAGE: usize = 1 << 20;
 pub struct Token([u8; 32]);
 
 impl Token {
-    /// Returns the token of a text. The caller checks that the text cannot be guessed.
+    /// Returns the token that is derived from a text. The caller checks that the text cannot be guessed.
     pub fn new(text: &str) -> Self {
         Self(blake3::derive_key("bert-collectives 2026 token of a job", text.as_bytes()))
     }
@@ -69,7 +69,7 @@ impl From<io::Error> for HandshakeError {
     }
 }
 
-/// A blocking stream whose operations all end at a given time.
+/// A blocking stream whose operations fail after a given time.
 pub(super) struct TimedStream<'a> {
     stream: &'a TcpStream,
     end: Instant,
@@ -103,7 +103,7 @@ impl<'a> TimedStream<'a> {
         (&mut &*self.stream).write_all(bytes)
     }
 
-    /// Sends a message as JSON with its length.
+    /// Sends a message as JSON, preceded by its length.
     pub(super) fn send(&mut self, message: &impl Serialize) -> io::Result<()> {
         let json = serde_json::to_vec(message)?;
         self.write(&[&(json.len() as u32).to_le_bytes()[..], &json].concat())

@@ -28,7 +28,7 @@ pub struct TcpTransport {
     traffic: Traffic,
     /// Number of the next operation.
     sequence: u64,
-    /// Connections by rank; `None` for this rank.
+    /// Connections by rank; `None` for this rank, and for all ranks after a failure.
     connections: Vec<Option<Connection>>,
     failure: Option<Lost>,
 }
@@ -41,7 +41,7 @@ impl TcpTransport {
 
     /// Joins a group: returns when all ranks are connected to each other.
     ///
-    /// `on_refused` is called with a text for each connection that rank 0 rejects.
+    /// `on_refused` is called with a text for each connection that this rank rejects.
     ///
     /// # Errors
     /// Fails if rank 0 cannot listen or cannot be reached, if it rejects this rank, or if a rank does not join within
@@ -97,7 +97,7 @@ impl TcpTransport {
         }
     }
 
-    /// Sleeps until one of the connections is ready.
+    /// Waits until one of the connections is ready, or until `sleep` has passed.
     fn wait(&self, ranks: &[usize], sleep: Duration) -> std::io::Result<()> {
         let mut ready: Vec<PollFd> = ranks
             .iter()
@@ -111,7 +111,8 @@ impl TcpTransport {
         }
     }
 
-    /// Records the failure and tells the other ranks which rank is lost, so that they do not report this one.
+    /// Records the failure, tells the other ranks which rank is lost, so that they do not report this one, and closes
+    /// all connections.
     fn fail(&mut self, rank: usize, fault: Fault, send: &[&[u8]]) -> Lost {
         const LIMIT: Duration = Duration::from_secs(1);
         let lost = self.lost(rank, fault);

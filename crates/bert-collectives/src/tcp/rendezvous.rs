@@ -136,7 +136,7 @@ fn resolve(config: &TcpConfig) -> io::Result<Vec<SocketAddr>> {
     Ok((config.master.as_str(), config.port).to_socket_addrs()?.collect())
 }
 
-/// Connects to rank 0, which may not listen yet.
+/// Connects to rank 0. Retries until `end`, because rank 0 may not listen yet.
 fn reach_master(config: &TcpConfig, end: Instant) -> Result<TcpStream, Error> {
     let mut pause = Duration::from_millis(50);
     loop {
@@ -232,8 +232,8 @@ impl Acceptor {
         Ok(self.listener.local_addr()?.port())
     }
 
-    /// Accepts the ranks from `first` on and puts their connections into `streams`. Returns the host name and
-    /// the address of each rank.
+    /// Accepts the ranks from `first` on and puts their connections into `streams`. Returns the host name and the
+    /// address of each of these ranks; the entries of lower ranks are empty.
     fn accept_ranks(
         &mut self,
         config: &TcpConfig,

@@ -7,11 +7,10 @@
 //! gradients of the weights `[768, 3072]` reuse the buffers of the intermediate features `[1024, 3072]`. Small tensors
 //! bypass the pool.
 //!
-//! There are two limits. First, the pool keeps at most as many buffers of a size as were once in use at the
-//! same time, so that buffers of a size that is no longer requested do not accumulate. Second, free and used
-//! buffers together never exceed the peak use plus 64 MiB, which is enough for a pass that needs several
-//! sizes one after the other. To stay below this limit, the pool frees the buffers that were unused for the
-//! longest time.
+//! There are two limits. First, the pool keeps at most as many buffers of a size as were once in use at the same time,
+//! so that buffers of a size that is no longer requested do not accumulate. Second, after each return, free and used
+//! buffers together do not exceed the peak use plus 64 MiB, which is enough for a pass that needs several sizes one
+//! after the other. To keep this limit, the pool frees the buffers that were unused for the longest time.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -135,8 +134,8 @@ const MAX_THREAD_BUFFER_LEN: usize = 1 << 19;
 const MAX_THREAD_BUFFERS: usize = 12;
 
 thread_local! {
-    /// Scratch buffers of this thread, the most recently used one at the end. These buffers are in the caches of the
-    /// thread's core; buffers of the pool, which another thread may have used last, are not.
+    /// Scratch buffers of this thread, the most recently used one at the end. These buffers are probably in the caches
+    /// of the thread's core; a buffer of the pool may have been used last by another thread.
     static THREAD_BUFFERS: RefCell<Vec<Vec<f32>>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -327,7 +326,7 @@ mod tests {
             let buffer = allocate(&mut pool, len);
             pool.put_back(buffer);
         }
-        // All three buffers hold 70 elements, more than the peak of 40 plus the slack of 10.
+        // The three buffers together hold 70 elements, more than the peak of 40 plus the slack of 10.
         assert_eq!(pool.free, 50);
         assert!(pool.take(20).is_none() && pool.take(10).is_some() && pool.take(40).is_some());
     }

@@ -99,7 +99,7 @@ vectorized! {
     }
 }
 
-/// Applies the finalizer of SplitMix64.
+/// Returns SplitMix64's output for the counter `z`: adds the increment, then applies the finalizer.
 #[inline(always)]
 pub fn mix(z: u64) -> u64 {
     let z = z.wrapping_add(GOLDEN);

@@ -8,7 +8,8 @@ pub(crate) use crate::cpu::buffer_pool::take as buffer;
 
 /// Returns the tensor itself if it is contiguous and fills its buffer, or a contiguous copy.
 pub(crate) fn contiguous(x: FlexTensor) -> FlexTensor {
-    // `to_contiguous` makes the copy, if any; after `x` is dropped, the result has one owner in both cases.
+    // `to_contiguous` copies only if it has to. `x` is dropped here, so the result does not share its buffer
+    // with `x`.
     x.to_contiguous()
 }
 

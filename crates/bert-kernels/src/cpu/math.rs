@@ -309,7 +309,7 @@ mod tests {
         assert!(exp_to_88(f32::NAN).is_nan());
     }
 
-    // P(X <= x) from a Taylor series around 0 in f64 for small |x|, Lentz's continued fraction beyond.
+    // P(X <= x) in f64: from a Taylor series for small |x|, and from Laplace's continued fraction for the rest.
     fn normal_f64(x: f64) -> f64 {
         let a = x.abs();
         let density = (-0.5 * a * a).exp() / (2.0 * std::f64::consts::PI).sqrt();

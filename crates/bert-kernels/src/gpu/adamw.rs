@@ -32,7 +32,8 @@ struct Group {
     tensors: Vec<[CubeTensor; 4]>,
 }
 
-/// Returns whether all tensors are on a GPU, so that [`Queue::update`] can be used.
+/// Returns whether [`Queue::update`] can be used: the kernels are not plain, and all tensors are f32 tensors on a GPU
+/// without autodiff.
 pub(crate) fn serves(kernels: Kernels, state: &State, gradient: &Tensor<1>) -> bool {
     let is_gpu = |x: &Tensor<1>| x.dtype() == DType::F32 && matches!(input(x.clone()), Some(Input::Plain(_)));
     kernels != Kernels::Plain
@@ -42,7 +43,8 @@ pub(crate) fn serves(kernels: Kernels, state: &State, gradient: &Tensor<1>) -> b
 impl Queue {
     /// Queues an update of tensors on a GPU and returns the tensors that will contain the updated state.
     pub(crate) fn update(&mut self, pass: Pass, state: State, gradient: &Tensor<1>, step: AdamW) -> State {
-        // One kernel serves all passes: decay rates of 1 keep the moments, a learning rate of 0 keeps the parameter.
+        // One kernel serves all passes: decay rates of 1 keep the moments, and a learning rate of 0 keeps the
+        // parameter.
         let step = match pass {
             Pass::Whole => step,
             Pass::Moments => AdamW { learning_rate: 0.0, ..step },

@@ -6,8 +6,8 @@
 //!
 //! CubeCL does not expose its stream. Therefore, a product runs on a separate stream between two events. The
 //! product waits for the first event, which records all earlier work of the context; all later work of the
-//! context waits for the second event. The driver has functions for this since CUDA 12.5. All calls come from
-//! the thread that launches CubeCL's kernels, so they keep the order of the launches.
+//! context waits for the second event. CUDA 12.5 added the driver functions for this. All calls come from the
+//! thread that launches CubeCL's kernels, so they keep the order of the launches.
 //!
 //! The algorithm of a product is a function of its shape, the version of the library and the GPU. Algorithms
 //! that divide the sum of an element among several thread blocks also add in a fixed order, so equal products

@@ -22,7 +22,7 @@ pub(super) struct Lanes {
 }
 
 impl Lanes {
-    /// One row for all units of a one-dimensional cube.
+    /// The lanes of a one-dimensional cube whose units all compute one row.
     pub(super) const CUBE: Self = Self { count: UNITS, vectors: 1, units: UNITS, planes: false };
 
     /// Returns the lanes for rows of `vectors` vectors, in a cube of [`UNITS`] units.

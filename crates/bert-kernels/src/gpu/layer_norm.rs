@@ -188,8 +188,8 @@ fn forward_kernel<E: Float, N: Size>(
     let width = gamma.len();
     let row = CUBE_POS * lanes.rows() as usize + UNIT_POS_Y as usize;
     let start = row * width;
-    // Units after the last row have no elements, but they take part in the sums of their cube, which
-    // synchronize.
+    // Units after the last row have no elements, but they take part in the sums, which synchronize all units
+    // of the cube.
     let end = if start < residual.len() { width } else { 0usize.runtime() };
     // All loads are issued before the first value is used, so that they overlap.
     let mut values = Array::<Vector<f32, N>>::new(lanes.vectors);
@@ -262,7 +262,7 @@ fn backward_kernel<E: Float, N: Size>(
     let width = gamma.len();
     let elements = (width * N::value()) as f32;
     let zero = Vector::<f32, N>::new(0.0);
-    // The terms of gamma, beta and the bias, in the columns of this unit.
+    // Partial sums of the gradients of gamma, beta and the bias, in the columns of this unit.
     let parameters = comptime!(if has_terms { 3 } else { 2 });
     let mut terms = Array::<Vector<f32, N>>::new(comptime!(parameters * lanes.vectors));
     #[unroll]
@@ -280,8 +280,8 @@ fn backward_kernel<E: Float, N: Size>(
     for time in 0..TIMES {
         let row = (CUBE_POS * TIMES + time) * lanes.rows() as usize + UNIT_POS_Y as usize;
         let start = row * width;
-        // Units after the last row have no elements, but they take part in the sums of their cube, which
-        // synchronize.
+        // Units after the last row have no elements, but they take part in the sums, which synchronize all
+        // units of the cube.
         let mut end = 0usize.runtime();
         let mut mean = 0.0f32;
         let mut r = 0.0f32;

@@ -22,7 +22,7 @@ use super::{UNITS, apply_inputs, element, empty_with, input, into_contiguous, le
 use crate::arguments::{Compute, Kernels, Precision};
 use crate::fused_op::Fused;
 
-/// Number of elements; the rows are padded to a multiple of it.
+/// Number of elements to a multiple of which the rows are padded.
 const PADDING: usize = 64;
 
 /// Returns the negative log-likelihood of each label; `None` if a tensor is not on a GPU.

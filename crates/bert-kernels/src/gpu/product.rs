@@ -1,8 +1,8 @@
 //! Matrix products on a GPU with sums in f32, forward and backward: `y = x W`, `dx = dy W'`, `dW = x' dy`.
 //!
 //! With bf16 precision, the operands are rounded to bf16. y and dx have the dtype of x, because values
-//! between two operations may be in bf16. On NVIDIA GPUs cuBLASLt computes the products, elsewhere a kernel
-//! of CubeCL.
+//! between two operations may be in bf16. On NVIDIA GPUs, cuBLASLt computes the products; on other GPUs, a
+//! kernel of CubeCL computes them.
 
 use burn::backend::Cube;
 use burn::backend::ops::FloatTensorOps;

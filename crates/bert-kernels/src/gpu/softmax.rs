@@ -93,8 +93,8 @@ fn forward_kernel<E: Float, N: Size>(
     let width = seq / N::value();
     let row = CUBE_POS * lanes.rows() as usize + UNIT_POS_Y as usize;
     let start = row * width;
-    // Units after the last row have no elements, but they take part in the sums of their cube, which
-    // synchronize.
+    // Units after the last row have no elements, but they take part in the sums, which synchronize all units of the
+    // cube.
     let end = if start < scores.len() { width } else { 0usize.runtime() };
     let keys = row / (heads * seq) * width;
     let mut values = Array::<Vector<f32, N>>::new(lanes.vectors);
@@ -149,8 +149,8 @@ fn backward_kernel<E: Float, N: Size>(
 ) {
     let width = seq / N::value();
     let start = (CUBE_POS * lanes.rows() as usize + UNIT_POS_Y as usize) * width;
-    // Units after the last row have no elements, but they take part in the sums of their cube, which
-    // synchronize.
+    // Units after the last row have no elements, but they take part in the sums, which synchronize all units of the
+    // cube.
     let end = if start < p.len() { width } else { 0usize.runtime() };
     let mut values = Array::<Vector<f32, N>>::new(lanes.vectors);
     let mut gradients = Array::<Vector<f32, N>>::new(lanes.vectors);

@@ -1,4 +1,4 @@
-//! The kernels of CubeCL for matrix products, chosen by name.
+//! Chooses the kernels of CubeCL for matrix products.
 //!
 //! Without its feature `autotune`, burn uses the simplest kernel with tensor cores. For NVIDIA GPUs, the list
 //! for each role begins with the kernel that was the fastest of 50 in most products of this role on an H200

@@ -1,4 +1,5 @@
-//! Replaces `bf16` on targets other than x86-64: [`supported`] is false, and no other function is called.
+//! Replaces `bf16` on targets other than x86-64: [`supported`] and [`on_tiles`] return false, and no other
+//! function may be called.
 
 use std::convert::Infallible;
 use std::marker::PhantomData;

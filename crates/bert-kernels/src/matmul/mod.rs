@@ -72,8 +72,8 @@ impl<'a> SharedOperand<'a> {
         Self { matrix, packed }
     }
 
-    /// Creates the right operand of a contiguous weight `[k, n]`. In bf16 with a `cache` it uses the cached packed form,
-    /// or packs and caches the weight. Otherwise the product packs it.
+    /// Creates the right operand of a contiguous weight `[k, n]`. In bf16 with a `cache` it uses the cached packed
+    /// form, or packs and caches the weight. In bf16 without a cache, each product packs it.
     pub(crate) fn weight(ctx: MatmulContext, cache: Option<&PackedWeights>, weight: &'a FlexTensor) -> Self {
         let values = slice(weight);
         let n = width(weight);
@@ -102,8 +102,9 @@ impl<'a> SharedOperand<'a> {
 /// Computes `c = a b`, or `c = c + a b`.
 ///
 /// # Panics
-/// Panics if a matrix does not fit in its slice, if a packed operand was packed for different sizes, or if the precision
-/// is bf16 and the processor lacks AVX-512 BF16.
+/// Panics if a matrix does not fit in its slice or if a packed operand was packed for different sizes. In bf16, panics
+/// if a plain operand has no stride of 1 or if the processor lacks AVX-512 BF16; in f32, panics if an operand is
+/// packed.
 pub(crate) fn multiply<'a>(
     ctx: MatmulContext,
     sizes: Gemm,

@@ -91,8 +91,9 @@ const MAX_PAIRS: usize = 6;
 /// Minimum number of pairs: another program may take the core during one product, and then another pair counts.
 const MIN_PAIRS: usize = 3;
 
-/// Times a dense layer's product of `rows` rows, from `input` to `output` features, in f32 and in bf16, for a tenth of
-/// a second in all. Large products are cut to fewer rows and features. Returns `None` without bf16 instructions.
+/// Times a dense layer's product of `rows` rows, from `input` to `output` features, in f32 and in bf16, for about a
+/// tenth of a second in all. Large products are cut to fewer rows and features. Returns `None` without bf16
+/// instructions.
 pub fn product_times(rows: usize, input: usize, output: usize) -> Option<ProductTimes> {
     if !has_bf16_instructions() {
         return None;

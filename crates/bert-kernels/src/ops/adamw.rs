@@ -272,7 +272,7 @@ impl NormOrder {
         }
     }
 
-    /// Adds the sums of the chunks of all tensors.
+    /// Returns the total of the sums of all chunks of all tensors, added in this order.
     pub fn total<'a>(self, tensors: impl Iterator<Item = &'a [f64]>) -> f64 {
         match self {
             Self::ByTensor => tensors.map(|chunks| chunks.iter().sum::<f64>()).sum(),

@@ -1,10 +1,10 @@
 //! Multi-head attention: `context = dropout(softmax(q k' scale + bias)) v` for every head.
 //!
-//! This is section 3.2 of "Attention is all you need", with the reference's dropout on the probabilities.
-//! Queries, keys, values and the context store their heads side by side in the last axis; the fused kernel
-//! reads and writes them in this order, without transposed copies. The bias (0, or -10000 for padding) is a
-//! constant to autodiff. The fused kernel computes self-attention with one bias per key. burn's own
-//! operations compute causal masks and attention to a different sequence.
+//! This is section 3.2 of "Attention is all you need", with the reference's dropout on the probabilities. Queries,
+//! keys, values and the context store their heads side by side in the last axis; the fused kernel reads and writes them
+//! in this order, without transposed copies. The bias (0, or -10000 for padding) is a constant to autodiff. The fused
+//! kernel computes self-attention with one bias per key. burn's own operations compute attention with a causal mask and
+//! attention to a different sequence.
 //!
 //! One thread computes one row of the batch, one head at a time, with scores that stay in its cache. If there are more
 //! threads than rows, a thread computes one head of one row. For each row of scores, the forward pass saves the maximum
@@ -131,7 +131,7 @@ impl Sizes {
     }
 }
 
-/// One row of the batch: its number, and its queries, keys and values, `[seq, hidden]` each.
+/// One row of the batch: its index, and its queries, keys and values, `[seq, hidden]` each.
 #[derive(Clone, Copy)]
 pub(crate) struct BatchRow<'a> {
     pub(crate) batch: usize,

@@ -53,7 +53,7 @@ impl RowDropout {
     /// Multiplies x by the mask, which is a constant to autodiff.
     ///
     /// # Shapes
-    /// - input and output: `[.., width]`; with selected rows, `..` has n elements
+    /// - input and output: `[.., width]`; with selected rows, n rows in all
     pub fn apply<const D: usize>(&self, x: Tensor<D>) -> Tensor<D> {
         let (Some(_), Some(rows)) = (self.dropout, &self.rows) else { return plain(x, self.dropout) };
         let shape = x.shape();

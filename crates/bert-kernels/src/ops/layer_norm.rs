@@ -172,7 +172,7 @@ impl Fused<3> for LayerNorm {
 }
 
 /// Replaces `dy` by `dh` in place and returns the gradients of gamma and beta. `before` may change each block of `dy`
-/// first; its argument is the index of the block's first element.
+/// first; its second argument is the index of the block's first element.
 pub(crate) fn normalized_backward(
     saved: &Statistics,
     gradient: &mut [f32],

@@ -54,7 +54,8 @@ pub(crate) fn config(form: BottleneckForm, reduction_factor: f64) -> Value {
     config
 }
 
-/// Keys that have no effect here: they describe the initialization, or another key switches them off.
+/// Keys whose values are not compared: they describe the initialization, another key switches them off, or
+/// (`reduction_factor`) they are read separately.
 const WITHOUT_EFFECT: [&str; 14] = [
     "cross_adapter",
     "factorized_phm_W",
@@ -72,7 +73,7 @@ const WITHOUT_EFFECT: [&str; 14] = [
     "reduction_factor",
 ];
 
-/// Returns the adapter described by a configuration. Rejects settings that none of the three forms supports.
+/// Returns the adapter described by a configuration. Rejects settings that the adapter's form does not support.
 ///
 /// # Errors
 /// Fails when a key is missing or has a value that is not supported; the error names the key.

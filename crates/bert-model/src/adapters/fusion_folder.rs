@@ -90,8 +90,8 @@ impl FusionFolder {
 }
 
 /// Passes every file of a fused model's folder to `sink`: the attention and the head, under the names of the `adapters`
-/// library. The name in the metadata consists of the names of the adapters, with commas between them. The folders of
-/// the adapters themselves are not included.
+/// library, the model's configuration and the tokenizer. The name in the metadata consists of the names of the
+/// adapters, with commas between them. The folders of the adapters themselves are not included.
 ///
 /// # Errors
 /// Fails before the first file when a parameter is NaN or infinite, or when the vocabulary lacks a special token that

@@ -158,8 +158,8 @@ pub fn current_names(tensors: NamedTensors) -> Result<CurrentTensors, Error> {
     Ok(CurrentTensors { tensors: present, untied })
 }
 
-/// Adds or removes the prefix `bert.` so that the names match the model: `BertModel` is published without it, models
-/// with heads have it.
+/// Adds or removes the prefix `bert.` so that the names match the model: `BertModel` is published without it, and
+/// models with heads are published with it.
 pub(crate) fn align_prefix(
     tensors: NamedTensors,
     parameters: &[(String, ParamId, Vec<usize>)],

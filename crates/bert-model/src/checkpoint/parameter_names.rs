@@ -79,7 +79,7 @@ pub fn map_parameters<M: Module>(model: M, mut f: impl FnMut(&str, &[usize]) -> 
     model.map(&mut Map { path: vec![], f: &mut f })
 }
 
-/// Transposes a matrix `[rows, columns]` in row-major order.
+/// Returns the transpose of a matrix `[rows, columns]` in row-major order.
 pub(crate) fn transpose(values: &[f32], rows: usize, columns: usize) -> Vec<f32> {
     // Square blocks keep both reads and writes in the L1 cache.
     const BLOCK: usize = 32;

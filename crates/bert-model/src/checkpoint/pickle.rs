@@ -83,8 +83,7 @@ pub(crate) enum Value<'a> {
     None,
     Bool(bool),
     Int(i64),
-    /// The little-endian bytes of an integer that is not 8 bytes long, or of a float, whose value is not
-    /// used.
+    /// The little-endian bytes of an integer of more than 8 bytes, or the bytes of a float, whose value is not used.
     Bytes(&'a [u8]),
     Text(&'a str),
     Class(Class),
@@ -292,7 +291,7 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// `LONG1`: the number of bytes, and an integer of that many bytes.
+    /// Returns the operand of `LONG1`: one byte with the length of the integer, then its bytes.
     fn long(&mut self) -> Result<Value<'a>, PickleError> {
         let count = self.byte()?.into();
         let bytes = self.take(count)?;

@@ -47,7 +47,7 @@ struct Reader<'a> {
     length: u64,
 }
 
-/// Returns the elements of a storage of this number of bytes.
+/// A function that returns the elements of a storage, given the storage and its size in bytes.
 type ReadStorage<'f> = dyn FnMut(&Storage<'_>, u64) -> Result<Vec<u8>, Error> + 'f;
 
 impl Reader<'_> {
@@ -178,7 +178,7 @@ impl Reader<'_> {
                 let reason = format!("the value of {name:?} is not a tensor; save model.state_dict()");
                 return Err(self.unsupported(reason));
             };
-            // An integer buffer of older versions of `transformers`, not a parameter.
+            // This is an integer buffer of older versions of `transformers`, not a parameter.
             if name.ends_with("embeddings.position_ids") {
                 continue;
             }

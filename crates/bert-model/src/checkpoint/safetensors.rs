@@ -89,8 +89,8 @@ const MAX_HEADER_BYTES: u64 = 4 << 20;
 /// Reads a safetensors file.
 ///
 /// # Errors
-/// Fails when the file cannot be read, or when it is a file of PyTorch. Also fails as [`named_tensors_from_bytes`]
-/// does.
+/// Fails when the file cannot be read, when it is larger than 136 GB, or when it is a file of PyTorch. Also fails as
+/// [`named_tensors_from_bytes`] does.
 pub fn read_safetensors(path: &Path) -> Result<NamedTensors, Error> {
     let io = |source| Error::io("read", path)(source);
     if std::fs::metadata(path).map_err(io)?.len() > MAX_FILE_BYTES {
@@ -163,8 +163,8 @@ impl<'de> Visitor<'de> for UniqueKeys {
     }
 }
 
-/// Returns whether a file begins like a PyTorch file: a zip archive, or a bare pickle. The first 8 bytes of either
-/// would be a header length of petabytes in a safetensors file.
+/// Returns whether a file begins like a PyTorch file: a zip archive, or a bare pickle. In a safetensors file, the first
+/// 8 bytes of either would be a header length far above the maximum.
 pub(crate) fn is_pickle(bytes: &[u8]) -> bool {
     let Some(start) = bytes.first_chunk::<8>() else { return false };
     let zip = start.starts_with(b"PK\x03\x04");

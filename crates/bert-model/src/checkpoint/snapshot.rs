@@ -143,7 +143,7 @@ impl Snapshot {
         Ok(())
     }
 
-    /// Copies the values to the host, in the published layout.
+    /// Returns the values, copied to the host, in the published layout.
     pub fn to_named_tensors(&self) -> NamedTensors {
         let named = |tensor: &SavedTensor| (tensor.name.clone(), (tensor.shape.clone(), tensor.values()));
         self.tensors.iter().map(named).collect()
@@ -187,7 +187,7 @@ impl Snapshot {
     }
 }
 
-/// Copies the values of every parameter to the host, in the published layout.
+/// Returns the values of every parameter, copied to the host, in the published layout.
 pub fn to_named_tensors<M: Module>(model: &M) -> NamedTensors {
     Snapshot::new(model).to_named_tensors()
 }

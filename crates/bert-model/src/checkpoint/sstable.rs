@@ -44,7 +44,7 @@ pub(crate) struct Entry {
 /// Returns all entries of a table, in ascending order of their keys.
 ///
 /// # Errors
-/// Returns a sentence that describes the damage.
+/// Returns a text that describes the damage.
 pub(crate) fn read_sstable(file: &[u8]) -> Result<Vec<Entry>, String> {
     let footer = file.len().checked_sub(FOOTER).ok_or("it is shorter than the footer of a table")?;
     let (blocks, footer) = file.split_at(footer);
@@ -89,10 +89,10 @@ impl<'a> Cursor<'a> {
         Ok(taken)
     }
 
-    /// Takes a varint of at most 64 bits.
+    /// Takes a varint of at most ten bytes. Discards bits above the lowest 64.
     ///
     /// # Errors
-    /// Fails if the varint is longer or incomplete.
+    /// Fails if the varint has more than ten bytes or is incomplete.
     pub(crate) fn varint(&mut self) -> Result<u64, String> {
         let mut value = 0;
         for shift in (0..64).step_by(7) {
@@ -108,7 +108,7 @@ impl<'a> Cursor<'a> {
     /// Takes a varint that is a length.
     ///
     /// # Errors
-    /// Fails if the varint is larger than the address space or incomplete.
+    /// Fails as [`Self::varint`] does, and if the length does not fit in a `usize`.
     pub(crate) fn length(&mut self) -> Result<usize, String> {
         usize::try_from(self.varint()?).map_err(|_| "a length is too large".to_string())
     }
@@ -202,8 +202,8 @@ pub(crate) mod tests {
         out.push(n as u8);
     }
 
-    /// Appends a block and returns its handle. Each key is stored whole, except for the bytes that it shares with the
-    /// key before it.
+    /// Appends a block and returns its handle. Each key is stored without the bytes that it shares with the key before
+    /// it.
     fn push_block(file: &mut Vec<u8>, entries: &[(&[u8], &[u8])], compressed: bool) -> Vec<u8> {
         let (mut block, mut before): (Vec<u8>, &[u8]) = (Vec::new(), &[]);
         for (key, value) in entries {
@@ -258,7 +258,7 @@ pub(crate) mod tests {
         for at in 0..good.len() - FOOTER {
             let mut bad = good.clone();
             bad[at] ^= 1;
-            // The metaindex is not read.
+            // The metaindex is not read, so a flipped byte in it changes nothing.
             if let Ok(entries) = read_sstable(&bad) {
                 assert_eq!(entries, read_sstable(&good).unwrap(), "byte {at}");
             }

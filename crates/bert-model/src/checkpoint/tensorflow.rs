@@ -33,7 +33,8 @@ pub(crate) fn appended(prefix: &Path, end: &str) -> PathBuf {
 /// Returns the data files of a checkpoint, from its index.
 ///
 /// # Errors
-/// Fails as [`read_tensorflow`] does.
+/// Fails when the index cannot be read, when it is damaged, or when the checkpoint has TensorFlow 2's object form or
+/// partitioned variables.
 pub(crate) fn data_files(prefix: &Path) -> Result<Vec<PathBuf>, Error> {
     Ok(Index::read(prefix)?.data)
 }
@@ -56,7 +57,7 @@ pub fn read_tensorflow(prefix: &Path) -> Result<NamedTensors, Error> {
     }
     let mut tensors = NamedTensors::new();
     for Variable { name, place } in &index.variables {
-        // The sum of the variables is larger than the files only if variables overlap.
+        // The variables together are larger than the files only if variables overlap or an entry is wrong.
         left = left
             .checked_sub(place.bytes)
             .ok_or_else(|| index.corrupt("its variables are larger than its data files"))?;

@@ -31,8 +31,8 @@ const LOGIT_SHARE: f64 = 0.7;
 /// The initial values of [`Initialization::Bigram`](super::Initialization::Bigram).
 pub(super) struct BigramWeights<'a> {
     previous_next: PreviousNextWeights<'a>,
-    /// The values with which `[CLS]` compares segments; `None` for a model with one layer, because the second layer
-    /// makes the comparison.
+    /// The values with which `[CLS]` compares segments; `None` for a model with one segment type, or with one layer,
+    /// because the second layer makes the comparison.
     pub(super) comparison: Option<Comparison>,
     fitted: &'a LogBilinear,
     shape: LogBilinearShape,

@@ -25,8 +25,8 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    /// Returns a plan with the first sizes in [`ATTENTION`] that the device can run; `pass` is 0 for the
-    /// forward and 1 for the backward pass.
+    /// Returns a plan with the first sizes in [`ATTENTION`] that the device can run, or `None` if it can run
+    /// none; `pass` is 0 for the forward and 1 for the backward pass.
     pub(super) fn new(x: &CubeTensor, pass: usize) -> Option<Self> {
         let hardware = &x.client.properties().hardware;
         let workers = Workers::new(&x.client, element(x));
@@ -58,8 +58,8 @@ impl Plan {
         CubeDim::new_2d(self.lanes.count, self.blocks.queries as u32)
     }
 
-    /// Returns the distance between rows of an operand in shared memory. It is not a power of two, because
-    /// then all rows would start in the same memory bank.
+    /// Returns the distance between rows of an operand in shared memory. It is not a power of two: with such
+    /// a distance, all rows would start in the same memory bank.
     pub(super) fn stride(self, columns: usize) -> usize {
         columns + self.vector
     }

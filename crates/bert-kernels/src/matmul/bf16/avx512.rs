@@ -51,8 +51,8 @@ fn micro_tile(mut sums: [[__m512; 2]; A_LANES], a: &[u32], b: &[u32]) -> [[__m51
     sums
 }
 
-/// Loads 32 words into two registers. It uses `transmute`, because with debug assertions the load of
-/// `std::arch` goes through memory.
+/// Loads 32 words into two registers. It uses `transmute`, because the load of `std::arch` copies the value
+/// through the stack in builds with debug assertions.
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn halves(words: &[u32; B_LANES]) -> [__m512bh; 2] {

@@ -281,7 +281,7 @@ impl<'a> Product<'a> {
         (self.unit.depth() / self.block_depth).max(1)
     }
 
-    /// Returns a buffer for the k-blocks of an operand that is not packed yet.
+    /// Returns a buffer for the k-blocks of a plain operand; `None` if the operand is already packed.
     fn room(&self, factor: Operand, ranges: &[Range<usize>], lanes: usize) -> Option<Scratch> {
         let words = ranges.iter().map(|range| pairs(range.len())).sum::<usize>() * lanes;
         factor.packed().is_none().then(|| scratch(words))
@@ -394,8 +394,9 @@ fn tile_block(m: usize, columns: Range<usize>, mut c: MatrixMut, add: bool, fact
     }
 }
 
-/// Returns the number of rows of c, and of a, per task: equal shares for all threads if both operands are
-/// packed, otherwise a quarter of a thread's share. The number is a multiple of [`SIDE`].
+/// Returns the number of rows of c, and of a, per task: equal shares for all threads if both operands are packed,
+/// otherwise a quarter of a thread's share. The number lies between [`MIN_ROWS`] and [`MAX_ROWS`], and is a multiple of
+/// [`SIDE`].
 fn rows_per_task(threads: Threads, m: usize, packed: bool) -> usize {
     let rows = match threads {
         Threads::One => MAX_ROWS,

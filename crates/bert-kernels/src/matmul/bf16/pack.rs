@@ -215,7 +215,7 @@ impl<'a> Rows<'a> {
     #[inline]
     fn prefetch(&self, row: usize, column: usize) {
         #[expect(unsafe_code, reason = "prefetching goes through pointers")]
-        // SAFETY: a prefetch accesses no memory that the program can observe, for any address.
+        // SAFETY: a prefetch has no effect that the program can observe, for any address.
         unsafe {
             _mm_prefetch::<_MM_HINT_T0>(self.address(row, column).cast());
         }
@@ -277,8 +277,8 @@ pub(crate) fn load_some(x: &[f32]) -> __m512 {
     }
 }
 
-// The next functions use `transmute`, because with debug assertions the unmasked loads and stores of
-// `std::arch` go through memory.
+// The next functions use `transmute`, because the unmasked loads and stores of `std::arch` copy the value through the
+// stack in builds with debug assertions.
 
 #[inline]
 #[target_feature(enable = "avx512f")]

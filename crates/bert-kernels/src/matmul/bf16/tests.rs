@@ -1,4 +1,5 @@
-//! Compares products of both units with f64, and products on tiles with the rounding that the manual specifies.
+//! Compares products on both units with products in f64, and products on tiles bit by bit with a reference that rounds
+//! as Intel's manual specifies.
 
 use super::*;
 

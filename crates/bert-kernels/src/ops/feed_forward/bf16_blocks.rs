@@ -284,7 +284,7 @@ struct BlockOutputs<'a> {
 }
 
 impl BackwardPass<'_> {
-    /// Computes a block of rows from its first row, its x and its dy.
+    /// Computes the results of a block of rows. `first_row` is the index of the block's first row.
     fn block(&self, first_row: usize, x: &[f32], dy: &[f32], mut outputs: BlockOutputs) {
         let Layer { input, wide, output, bias, .. } = self.layer;
         let rows = x.len() / input;

@@ -310,7 +310,8 @@ mod tests {
     use crate::fused_op::{Input, apply, fused_path};
     use crate::{Compute, Dropout, Precision};
 
-    /// Tokens of the batch are summed 32 at a time, so the bits are equal where rows are multiples of that.
+    /// The products sum over the tokens 32 at a time, so the bits of the weights' gradients are equal if
+    /// `seq` is a multiple of 32.
     #[test]
     #[ignore = "needs AVX-512 BF16"]
     fn bf16_rows_equal_the_whole_batch() {
