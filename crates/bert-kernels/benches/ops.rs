@@ -138,8 +138,8 @@ impl Step {
     }
 }
 
-/// Times AdamW and the gradient norm on tensors of the word table's length, and compares AdamW's memory
-/// bandwidth with that of a copy.
+/// Times AdamW and the gradient norm on tensors of the word table's length, and compares the memory
+/// bandwidths of AdamW and of a copy.
 fn optimizer(len: usize) {
     let flat = || Tensor::<1>::random([len], Distribution::Default, &Device::flex());
     let gradient = flat();

@@ -67,8 +67,8 @@
 //! 3. [`BertInput`] is a batch; [`Mode`] enables or disables dropout and selects the masks.
 //! 4. [`BertForPreTraining::loss`], [`classification_loss`] and the other losses are sums over rows, divided once by
 //!    the number of real targets of the whole batch.
-//! 5. [`load_pretrained_weights`] and [`save_pretrained`] read and write a Hugging Face folder; [`LoadPolicy`]
-//!    selects the accepted differences between a checkpoint and a model, [`LoadReport`] lists the differences.
+//! 5. [`load_pretrained_weights`] and [`save_pretrained`] read and write a Hugging Face folder; [`LoadPolicy`] selects
+//!    the accepted differences between a checkpoint and a model, and [`LoadReport`] lists the differences.
 //! 6. [`AdapterConfig`] adds an adapter or LoRA to a model whose encoder stays frozen.
 //!
 //! The table lists the folders. Each folder imports only folders above it:
@@ -76,7 +76,7 @@
 //! | folder | contents |
 //! |---|---|
 //! | `config` | the sizes of a model: `config.json`, the released presets, parameter and FLOP counts |
-//! | [`layers`] | the layers of the encoder: embeddings, attention, feed-forward network, dropout, adapters, LoRA |
+//! | [`layers`] | the layers of the encoder: attention, feed-forward network, dropout, adapters, LoRA |
 //! | `checkpoint` | parameter names, Hugging Face's folders, readers of safetensors, PyTorch and TensorFlow files |
 //! | `init` | initial values: the reference's, previous-next heads, bigram counts |
 //! | `models` | BERT without a head and with the heads of pre-training and of the tasks, and their losses |

@@ -7,7 +7,7 @@ use bert_inference::StopFlag;
 pub use bert_inference::{check, corrupt, damaged, mismatch};
 pub use bert_storage::{Class, Error, at_least_one, check_value};
 
-/// Returns the error for an output folder that is not empty, with a hint how to proceed.
+/// Returns the error for an output folder that is not empty, with a hint on how to proceed.
 pub fn output_exists(path: &Path, found: &str, hint: &str) -> Error {
     Error::failed(format!("the folder already holds {found}; {hint}")).at(path)
 }
@@ -93,7 +93,7 @@ pub(crate) fn elsewhere(member: &Member, step: u64, code: u8, text: &str) -> Err
     Error::new(Class::Elsewhere(code), format!("{member} ended after step {step}: {text}"))
 }
 
-/// Returns the smaller numbers of ranks that can continue a run, in words.
+/// Returns the end of a sentence that names up to eight of the smaller numbers of ranks that can continue a run.
 fn or_with_fewer(ranks: &[usize]) -> String {
     match ranks {
         [] => String::new(),

@@ -55,7 +55,7 @@
 //! - **The library prints nothing and never exits the process.** It calls closures and returns an [`Error`], which
 //!   provides the exit code for a program.
 //!
-//! `bert-inference` describes the features.
+//! The documentation of `bert-inference` describes the Cargo features.
 
 mod data_loader;
 mod error;

@@ -197,8 +197,8 @@ fn common_directions(fitted: &LogBilinear, width: usize) -> Vec<Vec<f64>> {
     [vec![mean, constant], outputs].concat()
 }
 
-/// Makes the vectors orthonormal to each other and to `to`, which is already orthonormal (Gram-Schmidt, twice for
-/// precision). Drops linearly dependent vectors.
+/// Returns the vectors, made orthonormal to each other and to `to`, which is already orthonormal (Gram-Schmidt, twice
+/// for precision). Drops linearly dependent vectors.
 fn orthonormal(to: &[Vec<f64>], vectors: Vec<Vec<f64>>) -> Vec<Vec<f64>> {
     let mut made: Vec<Vec<f64>> = Vec::new();
     for mut vector in vectors {

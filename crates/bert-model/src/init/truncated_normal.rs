@@ -51,7 +51,7 @@ mod tests {
         assert_eq!(a, draw("bert.pooler.dense.weight", 1));
         assert_ne!(a, draw("bert.pooler.dense.weight", 2));
         assert_ne!(a, draw("bert.other.dense.weight", 1));
-        // The second chunk is not the first again.
+        // The second chunk does not repeat the first.
         assert_ne!(a[..100], a[CHUNK..CHUNK + 100]);
     }
 

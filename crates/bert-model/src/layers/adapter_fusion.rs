@@ -14,7 +14,7 @@ use crate::layers::linear::linear;
 /// The adapters of one layer and the attention over them.
 #[derive(Module, Debug)]
 pub struct AdapterFusion {
-    /// The frozen adapters, in the order of their names.
+    /// The frozen adapters, in the order of the attention weights.
     pub adapters: Vec<Bottleneck>,
     /// `hidden -> hidden`.
     pub query: Linear,
@@ -54,7 +54,7 @@ impl AdapterFusion {
         (shares, mixture.reshape([batch, seq, hidden]))
     }
 
-    /// Computes the end of the block: mixture, residual and LayerNorm.
+    /// Computes the end of the block: mixture, residual and LayerNorm. Returns the output and the attention weights.
     ///
     /// # Shapes
     /// - h, input and output: `[batch, seq, hidden]`; shares: `[batch, seq, adapters]`

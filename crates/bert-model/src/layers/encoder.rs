@@ -185,7 +185,7 @@ impl BertEncoder {
         all
     }
 
-    /// Returns the input and the hidden states of every layer.
+    /// Returns the encoder's input and the hidden states after each layer.
     ///
     /// # Shapes
     /// - hidden: `[batch, seq, hidden]`; bias: `[batch, 1, 1, seq]`
@@ -198,8 +198,8 @@ impl BertEncoder {
         states
     }
 
-    /// Returns the input and the hidden states of every layer, and the attention probabilities of every layer, without
-    /// dropout.
+    /// Returns the encoder's input and the hidden states after each layer, and the attention probabilities of each
+    /// layer, without dropout.
     ///
     /// # Shapes
     /// - hidden: `[batch, seq, hidden]`; bias: `[batch, 1, 1, seq]`

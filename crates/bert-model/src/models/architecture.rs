@@ -16,7 +16,7 @@ pub trait Architecture: Module {
     /// Returns the modules with zeros in every table and matrix, to be filled later.
     fn zeroed(config: &BertConfig, device: &Device) -> Self;
 
-    /// Replaces the encoder.
+    /// Returns the model with its encoder replaced by the result of `f`.
     #[must_use]
     fn map_encoder(self, f: impl FnOnce(BertModel) -> BertModel) -> Self;
 

@@ -318,7 +318,7 @@ mod tests {
         };
         let train = Mode::train(11);
         let expected = run(&none, Mode::Eval);
-        // With all four kinds disabled, there is no dropout left, neither after the GELU nor in the heads.
+        // With dropout disabled at all four kinds of sites, none is left, neither after the GELU nor in the heads.
         assert_eq!(run(&none, train), expected);
         for (name, model) in some {
             assert_eq!(run(&model, Mode::Eval), expected, "{name}");
@@ -331,7 +331,8 @@ mod tests {
         }
     }
 
-    /// Returns the hidden states and some gradients of a sum over selected tokens: of all states, or computed alone.
+    /// Returns the hidden states of some tokens, and some gradients of the sum of their squares. If `selected` is true,
+    /// the last layer computes these tokens only; otherwise it computes all tokens, from which these are selected.
     fn selected(model: &BertModel, selected: bool, mode: Mode, device: &Device) -> Vec<TensorData> {
         let positions = Tensor::<1, Int>::from_data([3, 11, 14], device);
         let tokens = SelectedTokens::first([2, 8], device).and(positions.clone());

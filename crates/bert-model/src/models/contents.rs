@@ -13,9 +13,9 @@ use crate::models::pretraining::BertForPreTraining;
 /// The parts of a model in a checkpoint, and its tensors with current names.
 #[derive(Debug)]
 pub struct FolderContents {
-    /// The class of `transformers` that has these parts.
+    /// The name of the class that has these parts: a class of `transformers`, or [`BertWithFeatureHead`].
     pub class: &'static str,
-    /// Tensors of embeddings and layers that are missing; a checkpoint that lacks one is of no use.
+    /// Tensors of embeddings and layers that are missing; a checkpoint that lacks one cannot be used.
     pub missing_encoder: Vec<String>,
     /// Tensors of the pooler and of the two pre-training heads that are missing.
     pub missing_heads: Vec<String>,
@@ -105,7 +105,8 @@ impl FolderContents {
         self.tensors.contains_key(ANSWERS)
     }
 
-    /// Returns whether the encoder has exactly the layers of the configuration, and every known tensor its shape.
+    /// Returns whether the encoder has exactly the layers of the configuration, and every known tensor has the expected
+    /// shape.
     pub fn is_usable(&self) -> bool {
         self.missing_encoder.is_empty() && self.misshapen.is_empty() && self.other_layers().is_empty()
     }
@@ -128,7 +129,8 @@ fn is_task_head(name: &str) -> bool {
     ["classifier.", "head.", "qa_outputs."].iter().any(|part| name.starts_with(part))
 }
 
-/// Returns the class of `transformers` for the heads of a checkpoint. A classifier without a pooler classifies tokens.
+/// Returns the name of the class for the heads of a checkpoint: a class of `transformers`, or [`BertWithFeatureHead`].
+/// A classifier without a pooler classifies tokens.
 fn class(tensors: &NamedTensors, missing_heads: &[String]) -> &'static str {
     let has = |part: &str| !missing_heads.iter().any(|name| name.starts_with(part));
     match (has(MASKED_LM), has(NEXT_SENTENCE)) {

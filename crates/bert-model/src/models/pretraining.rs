@@ -336,7 +336,7 @@ pub struct LossNormalizer {
 }
 
 impl LossNormalizer {
-    /// The reference adds this to the divisor, in case a batch has no predictions.
+    /// The constant that the reference adds to the divisor, in case a batch has no predictions.
     const GUARD: f64 = 1e-5;
 
     pub(crate) fn masked_lm_scale(&self) -> f64 {

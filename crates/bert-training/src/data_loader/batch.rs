@@ -57,7 +57,8 @@ impl PretrainingBatch {
         self.masked_lm_ids.len()
     }
 
-    /// Returns the batch as `parts` micro-batches of nearly equal size, in order. Its targets must be in row order.
+    /// Returns the batch as at most `parts` micro-batches of nearly equal size, in order, none of them empty. The
+    /// targets of the batch must be in row order.
     pub fn split(&self, parts: usize) -> Vec<Self> {
         let bounds = micro_batch_bounds(self.batch_size(), parts).into_iter();
         self.split_rows(&bounds.map(|row| self.first_sequence + row).collect::<Vec<_>>())

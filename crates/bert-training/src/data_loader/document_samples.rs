@@ -47,7 +47,7 @@ pub(super) struct DocumentSamples {
     block: Option<Block>,
 }
 
-/// The division of the row groups of an epoch.
+/// The division of the row groups of an epoch into blocks.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Blocks {
     pub(super) groups: u64,

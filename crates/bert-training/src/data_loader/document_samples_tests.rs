@@ -75,7 +75,7 @@ fn with_blocks(blocks: u64, mut loader: DataLoader) -> DataLoader {
     loader
 }
 
-/// Shards of documents, each with one row group.
+/// Number of shards of documents, each with one row group.
 const GROUPS: usize = 8;
 const BATCH: usize = 7;
 
@@ -102,9 +102,9 @@ fn instance(row: Row<'_>) -> Instance {
     (row.input_ids.iter().map(|&id| id as i32).collect(), i32::from(row.next_sentence_label), masks.collect())
 }
 
-/// Returns the instances of the builder's first three passes with the loader's seed, and the end of each pass.
+/// Returns the instances of the builder's first three passes with the loader's seed.
 fn passes_of_the_builder(world: &World) -> Vec<Instance> {
-    // One shard, and therefore one bucket per pass, like the loader.
+    // With one shard, a pass has one bucket, as in the loader.
     world.build("instances", |config| (config.dupe_factor, config.num_shards) = (3, Some(1)));
     let folder = world.at("instances");
     let mut stored = StoredRows::new(&bert_data::DataSet::open(&folder).unwrap());
@@ -133,8 +133,8 @@ fn epochs_are_the_passes_of_the_builder() {
     }
 }
 
-/// Checks that the first segment of every pair (the whole pair with a random next segment) is text of the block: five
-/// blocks give about as many instances as one, and no two epochs are the same.
+/// Checks that an epoch of five blocks has about as many instances as an epoch of one block, and that the first two
+/// epochs differ.
 #[test]
 fn blocks_cover_the_whole_text() {
     let world = World::new(40);
@@ -199,7 +199,7 @@ fn resumed_loader_gives_the_same_batches() {
                 }
             }
         }
-        // Backwards, and from a position after the requested sample.
+        // Read the batches backwards, beginning at a position after the requested sample.
         let last = batches.last().unwrap().1;
         let mut loader = world.loader(SEED, buckets).starting_at(last);
         for (at, (batch, position)) in batches.iter().enumerate().rev() {

@@ -81,7 +81,7 @@ mod tests {
             order.sort_unstable();
             assert!(order.into_iter().eq(0..203));
         }
-        // Fewer rows than the open batch needs.
+        // The shard has fewer rows than the open batch needs.
         let mut random = Stream::new(1, Domain::Test, &[]);
         assert_eq!(buckets.order(vec![2, 0, 1], length, 1, &mut random).len(), 3);
     }

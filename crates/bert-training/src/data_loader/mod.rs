@@ -180,8 +180,8 @@ impl DataLoader {
         }
     }
 
-    /// Returns the number of instances in an epoch. For stored documents, it is the number in pass 0 under the data
-    /// set's own seed; other passes have about as many.
+    /// Returns the number of instances in an epoch of the data set, or of the first one of several. For stored
+    /// documents, it is the number in pass 0 under the data set's own seed; other passes have about as many.
     pub fn rows(&self) -> u64 {
         self.manifest().instances
     }
@@ -201,8 +201,8 @@ impl DataLoader {
         self.data().vocabulary()
     }
 
-    /// Checks that a model can read this data: its vocabulary and its number of positions are large enough, and `text`,
-    /// the model's tokenizer if known, is the same as the data's.
+    /// Checks that a model can read this data: its vocabulary and its numbers of positions and segments are large
+    /// enough, and `text`, the model's tokenizer if known, is the same as the data's.
     ///
     /// # Errors
     /// Fails when the data does not fit the model or its tokenizer; the error lists every difference.

@@ -169,7 +169,7 @@ impl OpenShard {
             let groups = &self.blocks[block];
             let rows = data.read_groups(&self.reader, groups)?;
             let stored = groups.iter().flat_map(|&group| self.reader.rows_of(group)).collect();
-            // The address of a shard with only one block has no block number.
+            // For a shard with only one block, the address of the random stream has no block number.
             let address = [self.epoch, self.shard as u64, block as u64];
             let address = if self.blocks.len() == 1 { &address[..2] } else { &address[..] };
             let mut random = Stream::new(seed, Domain::LoaderRows, address);
@@ -180,7 +180,8 @@ impl OpenShard {
     }
 }
 
-/// Returns a random order of rows, by length buckets if any. `first` is the number of the first sample in the run.
+/// Returns a random order of rows, by length buckets if any. `first` is the number that the first of these samples has
+/// in the run.
 pub(super) fn shuffled(
     rows: &ShardRows,
     first: u64,

@@ -1,4 +1,4 @@
-//! [`TrainingData`]: the value of `--data`: one data folder, or several with weights.
+//! [`TrainingData`], the value of `--data`: one data folder, or several with weights.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -33,7 +33,8 @@ impl TrainingData {
     /// Parses the values of `--data`. A single folder needs no weight.
     ///
     /// # Errors
-    /// Returns a sentence that names the value whose weight is missing or not positive.
+    /// Fails if there are no values, or if a weight is missing or not positive; the error then names the
+    /// value.
     pub fn parse(values: Vec<PathBuf>) -> Result<Self, String> {
         if let [folder] = &values[..] {
             return Ok(folder.clone().into());

@@ -249,7 +249,7 @@ impl EvaluationSums {
         self.random_next += part.random_next;
     }
 
-    /// Number of words, one for each field.
+    /// Number of 64-bit words, one for each field.
     const WORDS: usize = size_of::<Self>() / size_of::<u64>();
 
     /// Returns the means. Without targets, the masked-LM scores are NaN.

@@ -64,9 +64,9 @@ impl Baselines {
 /// A held-out masked token with its context.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct MaskedToken {
-    /// The token before it; `None` if that is masked too.
+    /// The token before it; `None` if there is none or if it is masked too.
     left: Option<u32>,
-    /// The token after it; `None` if that is masked too.
+    /// The token after it; `None` if there is none or if it is masked too.
     right: Option<u32>,
     /// The original token.
     target: u32,
@@ -298,7 +298,7 @@ mod tests {
         for seed in 0..8 {
             let mut random = Stream::new(seed, Domain::Test, &[]);
             let vocabulary = 5 + random.below(40);
-            // Low ids are frequent; the last third occurs only as a target, not in the texts.
+            // Low ids are frequent; the last third occurs as targets and neighbours only, not in the texts.
             let mut id = |most: usize| random.below(most).min(random.below(most)) as u32;
             let texts: Vec<Vec<u32>> = (0..30)
                 .map(|text| (0..text * 40).map(|_| id(vocabulary - vocabulary / 3)).collect())

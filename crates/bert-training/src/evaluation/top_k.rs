@@ -17,8 +17,8 @@ use crate::error::Error;
 use crate::evaluation::device_of;
 
 /// Returns the fraction of masked tokens, in [0, 1], that are among the `k` words with the highest logits; ties go to
-/// the lowest id. `model` is without autodiff; the first `limit` instances of the loader's folder are used, or all of
-/// them.
+/// the lowest id. Returns NaN if there are no masked tokens. `model` is without autodiff; the first `limit` instances
+/// of the loader's folder are used, or all of them.
 ///
 /// # Errors
 /// Fails when a shard cannot be read.

@@ -53,7 +53,7 @@ impl GradientSum {
         self.next += 1;
     }
 
-    /// Returns the sum over all micro-batches of the step.
+    /// Returns the sum over all micro-batches of the step, which must all have been added.
     pub(crate) fn total(self) -> Tensors {
         self.tree.total(added).unwrap_or_default()
     }
@@ -89,7 +89,7 @@ impl ModuleVisitor for Collect<'_> {
 /// A sum of `2^level` terms.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Node<T> {
-    /// The first term.
+    /// Index of the first term of the sum.
     pub(crate) start: u64,
     pub(crate) level: u32,
     pub(crate) sum: T,
@@ -125,7 +125,7 @@ impl<T> TreeSum<T> {
         self.nodes
     }
 
-    /// Returns the sum over all terms, if the range has all of them.
+    /// Returns the sum over all terms; `None` if there are no terms. The range must contain all terms of the tree.
     pub(crate) fn total(self, mut add: impl FnMut(T, T) -> T) -> Option<T> {
         let sums = self.nodes.into_iter().rev().map(|node| node.sum);
         sums.reduce(|right, left| add(left, right))
@@ -219,7 +219,8 @@ impl Layout {
         self.segments[rank].iter().map(|segment| segment.range.len().div_ceil(CHUNK)).sum()
     }
 
-    /// Returns, for each tensor, one value per chunk, from the values of all ranks in order.
+    /// Returns one list for each tensor, with one value for each chunk of the tensor. `chunks` yields the values of all
+    /// chunks in the order of the elements, which is also the order of the ranks.
     pub(crate) fn by_tensor<T>(&self, mut chunks: impl Iterator<Item = T>) -> Vec<Vec<T>> {
         let count = |length: &usize| length.div_ceil(CHUNK);
         self.lengths.iter().map(|length| chunks.by_ref().take(count(length)).collect()).collect()
@@ -232,7 +233,7 @@ mod tests {
 
     use super::*;
 
-    /// Values whose sum depends on the order.
+    /// Returns term `index`. The sum of these terms depends on the order of the additions.
     fn term(index: u64) -> f32 {
         [1e8, 1.0, -1e8, 0.1, 3e7, -2.5][index as usize % 6] * (1.0 + index as f32 / 7.0)
     }

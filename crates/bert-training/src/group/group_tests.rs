@@ -25,7 +25,7 @@ struct Four {
     unused: Param<Tensor<1>>,
 }
 
-/// Lengths of the parameters: several chunks, the last ones incomplete, and less than a chunk.
+/// Lengths of the parameters: two have several chunks, the last one incomplete, and two are shorter than a chunk.
 const SHAPES: [usize; 4] = [5 * CHUNK + 77, 2 * CHUNK + 10, 3, 40];
 
 fn numbers(address: &[u64], count: usize) -> Vec<f32> {
@@ -136,8 +136,8 @@ fn ranks_take_the_step_of_one_process() {
     }
 }
 
-/// Each step moves the gradients to the owners and the weights back: 2 (W - 1) times the parameters on all ranks
-/// together, if a rank's micro-batches are one node of the tree. A checkpoint moves the moments of the other
+/// Each step moves the gradients to the owners and the weights back: W ranks together send 2 (W - 1) times the bytes of
+/// the parameters, if a rank's micro-batches are one node of the tree. A checkpoint moves the moments of the other
 /// ranks to rank 0.
 #[test]
 fn traffic_equals_a_ring_all_reduce() {
@@ -157,7 +157,7 @@ fn traffic_equals_a_ring_all_reduce() {
         assert!((1.0..1.01).contains(&(step / ring)), "{ranks} ranks: {step} bytes of a step, {ring}");
         let checkpoint = sent(1) - step;
         let moments = 8.0 * parameters * others / ranks as f64;
-        // Whole chunks have an owner, so rank 0 may have one more or less than its share.
+        // A chunk has one owner, so rank 0 may own up to one chunk more or less than its share.
         let chunk = 8.0 * CHUNK as f64;
         assert!((checkpoint - moments).abs() < 1.01 * chunk, "{ranks} ranks: {checkpoint} bytes, {moments}");
     }
@@ -193,7 +193,7 @@ fn held_error_reaches_every_rank() {
         let held = group.hold(own).unwrap();
         assert_eq!(held, if group.rank() == 2 { 0 } else { 7 });
         assert_eq!(group.holds_error(), group.rank() == 2);
-        // The first error counts.
+        // A rank keeps its first error and drops later ones.
         assert_eq!(group.hold(Err::<u64, Error>(mismatch(vec![]))).unwrap(), 0);
         group.agree(Ok(())).unwrap_err()
     });
@@ -247,7 +247,7 @@ fn possible_numbers_of_ranks_are_named() {
     let errors = on_ranks_with_timeout(Duration::from_millis(100), 4, |group| {
         group.share_micro_batches(8).unwrap();
         group.continue_after(5);
-        // Rank 3 has gone.
+        // Rank 3 leaves the group.
         if group.rank() == 3 { None } else { group.agree(Ok(())).err().map(|error| error.to_string()) }
     });
     let text = errors[0].as_deref().unwrap();

@@ -141,7 +141,7 @@ impl Group {
         self.ranks() == 1
     }
 
-    /// Returns the bytes that this rank has sent and received so far.
+    /// Returns the numbers of bytes that this rank has sent and received so far.
     pub fn traffic(&self) -> bert_collectives::Traffic {
         self.transport.traffic()
     }
@@ -312,8 +312,8 @@ impl Group {
         self.held.is_some()
     }
 
-    /// Gathers `words(rank)` words of each rank. If a rank holds an error, all ranks return an error with its exit
-    /// code.
+    /// Returns the words of all ranks, `words(rank)` of each rank. If a rank holds an error, all ranks return an error
+    /// with its exit code.
     ///
     /// # Errors
     /// Fails when a rank of the group is lost, when this or another rank has an error or was asked to stop, or when the

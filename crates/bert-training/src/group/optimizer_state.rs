@@ -34,8 +34,8 @@ impl Group {
         Ok(self.is_first().then(|| optimizer.name_states(join(optimizer, &receive))))
     }
 
-    /// Sets the state of every rank's optimizer from `whole`, an optimizer on rank 0 that owns all elements and was
-    /// restored from a checkpoint.
+    /// Returns this rank's optimizer with its states from `whole`, an optimizer on rank 0 that owns all elements and
+    /// was restored from a checkpoint.
     ///
     /// # Errors
     /// Fails when a rank of the group is lost.
@@ -80,7 +80,7 @@ impl Group {
     }
 }
 
-/// Returns the length of the message with the states of a rank's elements, one state after the other.
+/// Returns the number of words in the message with the states of a rank's elements, one state after the other.
 fn words(optimizer: &Optimizer, rank: usize) -> usize {
     optimizer.states().len() * words_of_floats(optimizer.layout().elements(rank))
 }

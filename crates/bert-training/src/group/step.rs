@@ -79,7 +79,8 @@ impl Group {
         })
     }
 
-    /// Compares the digests of all ranks; names the ranks that differ from most others.
+    /// Compares the digests of all ranks. The error names the ranks that differ from the majority, or all ranks if
+    /// there is no majority.
     ///
     /// # Errors
     /// Fails when the weights of the ranks differ.
@@ -103,8 +104,8 @@ impl Group {
         ))
     }
 
-    /// Returns the requests of all ranks after a step: the first signal by rank, a checkpoint if any rank
-    /// wants one, and the position of the last rank.
+    /// Returns the requests of all ranks after a step: the signal of the first rank that has one, a checkpoint if any
+    /// rank requests one, and the position of the last rank.
     ///
     /// # Errors
     /// Fails as [`Group::gather`] does.
@@ -131,7 +132,7 @@ const TASK: usize = 1 << 16;
 
 /// The gradients of the elements that this rank owns, summed over some micro-batches.
 struct Part<'a> {
-    /// One bit for each parameter: whether it has a gradient.
+    /// Whether each parameter has a gradient.
     has_gradient: Vec<bool>,
     values: &'a mut [f32],
 }

@@ -19,7 +19,7 @@ use crate::error::Error;
 const FIT_VERSION: u32 = 2;
 /// Maximum size of the cache.
 const MAX_BYTES: u64 = 2 << 30;
-/// A fit that takes less time is not saved.
+/// Minimum duration of a fit that is saved.
 const MIN_TIME: Duration = Duration::from_secs(1);
 
 /// The cache entry of one fit.
@@ -64,7 +64,7 @@ impl CachedFit {
         self.cache.load(&self.key, |bytes| self.parse(bytes, special))
     }
 
-    /// Saves a model whose fit took this time.
+    /// Saves a model if its fit took at least [`MIN_TIME`].
     ///
     /// # Errors
     /// Fails when the file cannot be written.

@@ -227,7 +227,8 @@ mod tests {
         assert_eq!(found.bias, expected(&bias));
     }
 
-    /// Returns the value after a step of Adam with operations on whole tensors, whose moments are zero.
+    /// Returns the value after the first step of Adam, whose moments start at zero, computed with operations on whole
+    /// tensors.
     fn after_first_step(value: Tensor<2>, gradient: Tensor<2>, rate: f64) -> Tensor<2> {
         let first = gradient.clone().mul_scalar(1.0 - BETA1);
         let second = (gradient.clone() * gradient).mul_scalar(1.0 - BETA2);

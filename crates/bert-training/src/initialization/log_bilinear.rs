@@ -55,7 +55,7 @@ pub enum CountingEvent {
     Progress(f64),
     /// The model of an earlier computation on the same text is used.
     Reused,
-    /// A warning in words.
+    /// A warning for the user.
     Warning(String),
 }
 
@@ -161,7 +161,7 @@ struct TextStatistics {
     sides: Vec<Side>,
     /// Each token's share of the text.
     shares: Vec<f64>,
-    /// The cumulative occurrences of the tokens.
+    /// The cumulative numbers of occurrences of the tokens, without special tokens.
     running_sum: Vec<u64>,
 }
 
@@ -250,7 +250,7 @@ impl Parameters {
         }
     }
 
-    /// Returns the matrices of each offset, with the typical length of their output over the text.
+    /// Returns the matrices of each offset, with the root mean square length of their output over the text.
     fn sides(&self, shares: &[f64]) -> Vec<LogBilinearSide> {
         let rows = normalized(self.table.inner());
         let side = |[inputs, outputs]: &[Parameter; 2]| {
@@ -275,7 +275,7 @@ fn normalized(rows: Tensor<2>) -> Tensor<2> {
     rows.mul_scalar((width as f64).sqrt()) / lengths
 }
 
-/// Returns the cumulative occurrences, without special tokens, for sampling tokens by frequency.
+/// Returns the cumulative numbers of occurrences, without special tokens, for sampling tokens by frequency.
 fn running_sum(occurrences: &[u64], special: &[usize]) -> Vec<u64> {
     let mut sum = 0;
     let add = |(id, &count): (usize, &u64)| {
@@ -310,7 +310,7 @@ mod tests {
     const WORDS: usize = 60;
     const SPECIAL: [&str; 5] = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"];
 
-    /// Returns a text in which each word `w` is followed by one of two words, which follow no other word, with some
+    /// Returns a text in which each word is followed by one of two words and preceded by one of two words, with some
     /// `[UNK]`.
     fn text(random: &mut Stream) -> Vec<u32> {
         let words = (WORDS - SPECIAL.len()) as u64;
@@ -363,7 +363,8 @@ mod tests {
     fn fit_reproduces_the_counts() {
         let model = fitted(3);
         let (mut counts, _) = counted();
-        // Previous and next neighbours only; 24 dimensions are too few for offsets of 2 and more with 60 words.
+        // Only the previous and the next neighbour are compared: 24 dimensions are too few for larger offsets with 60
+        // words.
         for (side, offset) in [-1, 1].into_iter().enumerate() {
             let text_counts = counts.side(offset);
             let mut distance = 0.0;
@@ -373,7 +374,7 @@ mod tests {
                 let far: f64 = wanted.iter().zip(&predicted).map(|(a, b)| (f64::from(*a) - b).abs()).sum();
                 distance += 0.5 * far / (WORDS - SPECIAL.len()) as f64;
             }
-            // Unigram frequencies are at a distance of .93.
+            // The unigram frequencies are at a distance of 0.93.
             assert!(distance < 0.2, "{offset}: {distance}");
         }
         assert_eq!((model.special.as_slice(), model.mask_id), ([0, 1, 2, 3, 4].as_slice(), 4));

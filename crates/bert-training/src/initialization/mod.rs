@@ -72,7 +72,8 @@ impl InitializationChoice {
     /// in proportion to their weights.
     ///
     /// # Errors
-    /// Fails when a stop is requested, or when a shard cannot be read or does not match the manifest.
+    /// Fails when a stop is requested, when a shard cannot be read or does not match the manifest, when the text has no
+    /// words, or when the model's heads are too few or too narrow for the initialization.
     pub fn weights(
         self,
         sets: &[(DataSet, f64)],

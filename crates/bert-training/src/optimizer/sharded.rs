@@ -243,7 +243,8 @@ impl Optimizer {
         }
     }
 
-    /// Returns the given states of every parameter, in the module's order, for a checkpoint: `STATE.PARAMETER`.
+    /// Returns a snapshot of the given states, which are in the module's order, for a checkpoint. Its tensors are named
+    /// `STATE.PARAMETER`.
     pub(crate) fn name_states(&self, states: Vec<States>) -> Snapshot {
         let kinds = self.rule.states();
         let named = self.names.iter().zip(states).flat_map(|(name, states)| {

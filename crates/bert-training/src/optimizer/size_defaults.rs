@@ -19,7 +19,7 @@ pub struct ChosenDefault {
     pub option: String,
     /// The value, as on the command line.
     pub value: String,
-    /// The reason in words, such as `tiny, bigram initialization`.
+    /// The reason, such as `tiny, bigram initialization`.
     pub reason: String,
 }
 
@@ -41,7 +41,7 @@ impl fmt::Display for ChosenDefault {
 pub struct ModelSize {
     encoder_parameters: f64,
     hidden_size: usize,
-    /// Name of the released size, or the shape in words.
+    /// Name of the released size, or a description such as `2 layers of 16`.
     pub name: String,
 }
 
@@ -142,7 +142,7 @@ mod tests {
     fn values_between_sizes_fall_smoothly() {
         let values = Preset::ALL.map(|preset| size(preset).interpolate(&POINTS));
         assert!(values.is_sorted_by(|a, b| a >= b), "{values:?}");
-        // Between mini (3.1 M) and base (85 M): 12.6 M and 25.2 M are 0.42 and 0.63 of the way.
+        // On a logarithmic scale, 12.6 M and 25.2 M are 0.42 and 0.63 of the way from mini (3.1 M) to base (85 M).
         assert_eq!((values[2], values[3]), (1.9e-4, 1.2e-4));
     }
 

@@ -1,4 +1,4 @@
-//! Trajectories and moments of AdamW.
+//! Tests the optimizer: trajectories and moments of AdamW, clipping, and sums of gradients.
 
 use std::collections::BTreeMap;
 

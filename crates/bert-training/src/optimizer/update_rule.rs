@@ -57,7 +57,7 @@ pub trait UpdateRule: fmt::Debug + Send + Sync {
         None
     }
 
-    /// Returns the bytes of the states of each element of a parameter.
+    /// Returns the size of the states of one element of a parameter in bytes.
     fn bytes_per_element(&self) -> usize {
         size_of::<f32>() * self.states().len()
     }

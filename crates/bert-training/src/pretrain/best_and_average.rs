@@ -71,7 +71,8 @@ impl<'a> SavedModel<'a> {
 }
 
 /// Returns the average of the last checkpoints at multiples of `every` and at `end`, with their steps. Checkpoints
-/// requested by a signal are not included, so an interrupted run has the same average as an uninterrupted one.
+/// requested by a signal are not included, so an interrupted run has the same average as an uninterrupted one. Damaged
+/// checkpoints are left out with a warning.
 ///
 /// The average of the weights at the end of a schedule is in a flatter region of the loss than the last
 /// weights: stochastic weight averaging (Izmailov et al., 2018, arXiv 1803.05407), over checkpoints as in
@@ -135,7 +136,8 @@ mod tests {
         (fs::read(best.join(WEIGHTS)).unwrap_or_default(), figures)
     }
 
-    /// Checks that the folder is valid, or becomes valid when the same evaluation is repeated.
+    /// Checks that the folder has no torn weights and no scores of weights that are not there. Then repeats the
+    /// evaluations, and checks that the folder has the best weights and their scores.
     fn check(run: &Path, what: &str) {
         let (weights, figures) = kept(run);
         assert!([vec![], vec![1; 9], vec![2; 9]].contains(&weights), "{what}: torn weights");

@@ -116,7 +116,7 @@ pub enum PretrainEvent {
         /// The scores on held-out data, if any.
         evaluation: Option<Evaluation>,
     },
-    /// A warning for the user, in words.
+    /// A warning for the user.
     Warning(String),
 }
 

@@ -19,9 +19,9 @@ use crate::pretrain::work::Work;
 /// `run.json`.
 #[derive(Clone, Debug, Deserialize)]
 pub struct RunFile {
-    /// The data folders.
+    /// The data folders, and the model that the run started from.
     pub config: RunPaths,
-    /// The command and the computers.
+    /// The command that started the run, and its computers.
     pub start: Invocation,
     /// The settings that determine the results.
     pub identity: RunIdentity,
@@ -31,7 +31,7 @@ pub struct RunFile {
     pub shared_text: Vec<SharedText>,
 }
 
-/// The data folders of a run.
+/// The data folders of a run, and the model that it started from.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub struct RunPaths {
     /// The training data.
@@ -108,7 +108,7 @@ pub struct MixedData {
     pub share: f64,
 }
 
-/// The part of the optimizer's hyper-parameters that has a default by model size.
+/// Hyper-parameters of the optimizer whose defaults depend on the size of the model.
 #[derive(Clone, Copy, Debug, Deserialize)]
 pub struct Moments {
     /// Decay rate of the second moment.

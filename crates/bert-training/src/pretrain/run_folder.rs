@@ -25,7 +25,7 @@ use crate::pretrain::setup::starting_point::StartingPoint;
 use crate::run_dir::identity::{RUN, differences, merged, saved};
 use crate::run_dir::training_run::LockedRun;
 
-/// Description of the held-out data of the evaluations so far.
+/// File that describes the held-out data of the evaluations so far.
 const HELD_OUT: &str = "held_out.json";
 
 /// An open run; no other process can open it until this value is dropped.
@@ -42,7 +42,8 @@ impl<'a> RunFolder<'a> {
     /// Starts or opens a run as [`LockedRun::open`] does, and records its held-out data, if it has any.
     ///
     /// # Errors
-    /// Fails as [`LockedRun::open`] does, or when the run would compare its best weights on different held-out data.
+    /// Fails as [`LockedRun::open`] does, or when `held_out.json` is damaged or cannot be written. With `keep_best`,
+    /// also fails when the held-out data has changed, because losses on different data cannot be compared.
     pub(crate) fn open(
         files: &'a dyn FileSystem,
         config: &PretrainConfig,
@@ -80,8 +81,8 @@ pub(crate) fn recorded_settings(path: &Path) -> Result<Option<RunIdentity>, Erro
 /// returns the differences.
 ///
 /// # Errors
-/// Fails when the data differs and `keep_best` would compare losses across it, or when the file is damaged or cannot be
-/// written.
+/// Fails when the data differs and `keep_best` is true, because losses on different data cannot be compared, or when
+/// the file is damaged or cannot be written.
 fn record_held_out(
     folder: &StagedFolder<'_>,
     held_out: &Value,

@@ -80,7 +80,7 @@ impl RunSettings {
         Ok(settings)
     }
 
-    /// Fills in learning rate, beta2 and precision.
+    /// Returns the settings with device, initialization, learning rate, beta2 and precision filled in.
     ///
     /// # Errors
     /// Fails when the model or `--init-checkpoint` cannot be read, or when the resumed run is damaged.

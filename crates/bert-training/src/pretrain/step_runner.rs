@@ -189,7 +189,8 @@ impl Prefetcher {
 
 impl Drop for Prefetcher {
     fn drop(&mut self) {
-        // Drop the channel first, so that a loader that waits to send ends.
+        // Drop the channel first, so that a loader that waits to send ends. A panic of its thread is ignored, because
+        // no further batch is needed.
         drop(self.batches.take());
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();

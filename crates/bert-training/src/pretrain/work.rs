@@ -13,7 +13,7 @@ pub struct Work {
 }
 
 impl Work {
-    /// Returns the operations per second, and their share of the device's rate, in words; `None` on the CPU.
+    /// Returns a text with the operations per second and their share of the device's rate; `None` on the CPU.
     pub fn utilization(&self, sequences_per_second: f64) -> Option<String> {
         let rate = self.flops_per_sequence * sequences_per_second;
         let share = 100.0 * rate / self.product_flops?;

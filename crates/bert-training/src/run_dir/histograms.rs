@@ -55,8 +55,8 @@ impl Histogram {
     }
 }
 
-/// Returns the histograms of the weights of a checkpoint, and of the first moments of its optimizer, which are means of
-/// the last gradients.
+/// Returns the histograms of the weights of a checkpoint, and of the first moments of its optimizer, which are moving
+/// averages of the gradients.
 ///
 /// # Errors
 /// Fails when the checkpoint cannot be read.

@@ -40,7 +40,7 @@ pub fn saved(folder: &Path, name: &str) -> Result<Value, Error> {
     serde_json::from_slice(&text).map_err(|e| damaged_run(&file, e))
 }
 
-/// Rejects an identity that differs from the folder's `run.json`, with the error that a function returns for the
+/// Rejects an identity that differs from the folder's `run.json`, with the error that `differs` returns for the
 /// differences; returns the differences in the environment.
 pub fn compare(
     path: &Path,
@@ -71,7 +71,7 @@ pub(crate) fn with_settings(differences: &[String], config: &impl Serialize) -> 
     differences.iter().map(|text| named(text).unwrap_or_else(|| text.clone())).collect()
 }
 
-/// Describes every leaf in which a configuration differs from the one that was read from a file.
+/// Returns a description of every leaf in which `now` differs from `saved`.
 pub fn differences(saved: &Value, now: &Value) -> Vec<String> {
     // A round trip through JSON may change the last digit of a number.
     let now = serde_json::from_str(&now.to_string()).expect("JSON that was just written");

@@ -12,12 +12,12 @@ const MARKER: &str = ".unfinished";
 /// Folder of the event files for TensorBoard, which are kept when a stopped fine-tuning is resumed.
 const EVENT_FILES: &str = "tensorboard";
 
-/// Names that a folder may contain, and the one that is written last.
+/// The names of the files that belong to an output folder, and the name of the file that is written last.
 #[derive(Clone, Copy)]
 pub struct Contents {
-    /// The name that is written last.
+    /// The name of the file that is written last.
     pub last: &'static str,
-    /// Returns whether a name belongs to the output.
+    /// Function that returns whether a file name belongs to the output.
     pub is_ours: fn(&str) -> bool,
 }
 
@@ -30,7 +30,7 @@ pub struct OutputGuard<'a> {
 }
 
 impl<'a> OutputGuard<'a> {
-    /// Starts to fill a folder that is new, empty or incomplete; hidden names in it are ignored.
+    /// Starts to fill a folder that is new, empty or incomplete; hidden files in it are ignored.
     pub fn begin(folder: StagedFolder<'a>, contents: Contents, hint: &'static str) -> Result<Self, Error> {
         Self::check_free(&folder, contents, hint)?;
         folder.create()?;
@@ -71,7 +71,8 @@ impl<'a> OutputGuard<'a> {
 
 impl Drop for OutputGuard<'_> {
     fn drop(&mut self) {
-        // If the check fails, the folder may be complete, so it is kept.
+        // If the check fails, the folder may be complete, so it is kept. A marker that cannot be deleted is ignored:
+        // the next process accepts a folder with a marker.
         if self.folder.has(self.contents.last).is_ok_and(|is_complete| !is_complete) && self.clear().is_ok() {
             let _ = self.folder.remove(MARKER);
         }
@@ -87,7 +88,7 @@ pub fn unmark(folder: &StagedFolder<'_>) -> Result<(), Error> {
     folder.sync()
 }
 
-/// Returns whether a folder was left before [`OutputGuard::finish`].
+/// Returns whether a folder has the marker of an incomplete output, which [`OutputGuard::finish`] deletes.
 pub fn is_marked(folder: &StagedFolder<'_>) -> bert_storage::Result<bool> {
     folder.has(MARKER)
 }

@@ -90,8 +90,8 @@ const LAYERS: usize = 2;
 const INITIALIZER_RANGE: f64 = 0.05;
 /// Seed of the check's weights, words and dropout masks.
 const SEED: u64 = 1;
-/// A gradient's norm below this share of the norm of all gradients counts as this share. For example, the gradient of a
-/// key's bias is 0 except for rounding errors.
+/// Minimum norm of a gradient in the comparison, as a share of the norm of all gradients; a smaller norm counts as this
+/// minimum. For example, the gradient of a key's bias is 0 except for rounding errors.
 const SMALLEST_NORM: f64 = 1e-3;
 /// Maximum relative difference of a tensor in f32.
 const F32_BOUND: f64 = 1e-4;

@@ -18,7 +18,7 @@ const WORDS: usize = 1000;
 pub struct SelectedDevice {
     /// The name of the device.
     pub device: DeviceName,
-    /// The reason in words: the rates of all devices, and the devices that failed.
+    /// The reason: the rates of all devices, and the errors of the devices that failed.
     pub reason: String,
 }
 
@@ -46,7 +46,7 @@ fn check(name: DeviceName) -> Result<(), Error> {
     check_device(name, &name.open()?, &model, SHAPE).map(drop)
 }
 
-/// Selects the fastest device that passes, and states the reason in words.
+/// Returns the fastest device that passes, with the reason.
 fn select(
     devices: Vec<(DeviceName, Result<f64, Error>)>,
     check: impl Fn(DeviceName) -> Result<(), Error>,

@@ -140,8 +140,8 @@ pub fn train_step<M: Module, B>(
 }
 
 impl Group {
-    /// Runs [`train_step`] in this group: `micro_batches` are the micro-batches of this rank and follow those that the
-    /// preceding ranks compute.
+    /// Runs [`train_step`] in this group: `micro_batches` are the micro-batches of this rank and follow the
+    /// micro-batches of the preceding ranks.
     ///
     /// # Errors
     /// Fails when a rank of the group is lost, when another rank has an error, or when a stop is requested.
@@ -215,7 +215,8 @@ impl Figures {
         Ok(Self { losses, squares })
     }
 
-    /// Adds the losses in the order of the micro-batches, and the squares in the order of the chunks.
+    /// Returns the report. The losses are added in the order of the micro-batches, and the squares in the order of the
+    /// chunks.
     fn report(self, optimizer: &Optimizer, has_gradient: &[bool], device: &Device) -> StepReport {
         let mut sums = vec![0.0; self.losses.first().map_or(1, Vec::len)];
         for losses in &self.losses {

@@ -11,7 +11,7 @@ use crate::group::{Group, visit_parameters};
 use crate::optimizer::update_rule::{NormSquares, UpdateByNorms};
 use crate::optimizer::{Optimizer, StepGradients, Update};
 
-/// Applies one update.
+/// Returns the module after one update by any rule.
 ///
 /// # Errors
 /// Fails as [`Group::gather`] does.

@@ -90,8 +90,8 @@ pub fn translate(
 }
 
 impl Beam {
-    /// Extends the hypotheses by their best tokens. Returns, for each new hypothesis, the index of the one
-    /// that it extends.
+    /// Extends the hypotheses by their best tokens. Returns, for each new hypothesis, the index of the hypothesis that
+    /// it extends.
     fn advance(
         &mut self,
         scores: &[f32],
@@ -230,7 +230,7 @@ impl<'a> StepScores<'a> {
         values(log_softmax(transformer.logits(hidden.reshape([rows, width])), 1)) // [rows, vocabulary]
     }
 
-    /// Replaces every row of the caches by the row `rows[i]`; both must belong to the same sentence.
+    /// Replaces row `i` of the caches by row `rows[i]`, for every `i`; both rows must belong to the same sentence.
     pub fn select(&mut self, rows: &[usize]) {
         let rows: Vec<i32> = rows.iter().map(|&row| row as i32).collect();
         let rows = int_vector(&rows, &self.model.transformer.target_embeddings.weight.val().device());

@@ -94,7 +94,8 @@ pub fn dry_run(
     let inputs = RunInputs::open(config, group, on_event);
     let mut inputs = group.agree(inputs)?;
     on_event(PretrainEvent::Measuring);
-    // The time of a step does not depend on the weights, so the text is not counted.
+    // The time of a step does not depend on the weights. Therefore, the dry run does not compute the bigram counts for
+    // the initial weights.
     let fresh = FreshWeights::uncounted(InitializationChoice::Reference)?;
     let model = inputs.model(None, Some(&fresh), stop, on_event);
     let model = group.agree(model)?;
@@ -151,7 +152,7 @@ fn disk(config: &PretrainConfig, steps: u64, checkpoint: u64) -> u64 {
     written.min(kept + 1) * checkpoint + models * checkpoint / 3 + steps * BYTES_PER_STEP
 }
 
-/// Returns the duration of an evaluation, from a few of its sequences.
+/// Returns the duration of an evaluation in seconds, estimated from a few of its sequences.
 fn seconds_per_evaluation(
     inputs: &mut RunInputs<'_>,
     group: &mut Group,

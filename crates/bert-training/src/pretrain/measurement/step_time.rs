@@ -136,7 +136,7 @@ mod tests {
         let whole = Part { micro_batches: 16, rows: 32 };
         // 0.5 s for 8 sequences and 0.25 s for an update.
         assert_eq!(whole_step(0.75, 1.25, 8, whole), 0.25 + 16.0 * 4.0 * 0.5);
-        // As if another program had run during one of the measurements.
+        // Another program ran during one of the measurements.
         assert_eq!(whole_step(1.0, 0.9, 8, whole), 0.9 + 64.0 * 0.1);
         assert_eq!(whole_step(1.0, 5.0, 32, Part { micro_batches: 1, rows: 32 }), 1.0);
     }

@@ -22,7 +22,7 @@ use crate::pretrain::time_budget::Budget;
 
 /// Maximum duration of the measurement.
 const MAX_DURATION: Duration = Duration::from_secs(8);
-/// The measurement takes at most about the budget divided by this number.
+/// The divisor of the budget: the measurement takes at most about the quotient.
 const SHARE: u32 = 20;
 /// Fraction of the budget to plan for; the rest covers checkpoints and other load.
 const PLANNED_FRACTION: f64 = 0.97;
@@ -35,8 +35,8 @@ pub(crate) struct MeasuredLength {
     pub(crate) fresh: Option<FreshWeights>,
 }
 
-/// Returns how many steps fit into a budget: as recorded by the resumed run, or measured again. All ranks run the
-/// steps; rank 0 measures them.
+/// Returns how many steps fit into a budget: the number that the resumed run has recorded, or a measured number. All
+/// ranks run the measured steps; rank 0 measures their time.
 ///
 /// # Errors
 /// Fails when the budget is too short for one step or for the warm-up, when a stop is requested, or when the run cannot

@@ -20,7 +20,7 @@ impl Run<'_> {
         if self.evaluation_pending { self.evaluate(model, on_event) } else { Ok(()) }
     }
 
-    /// Evaluates the weights of `step`, and saves them if they are the best so far.
+    /// Evaluates the weights after the current step, and saves them if they are the best so far.
     ///
     /// # Errors
     /// Fails when a stop is requested; nothing is recorded then, and a resumed run evaluates the weights. Also fails

@@ -42,7 +42,8 @@ pub(crate) struct Run<'a> {
     pub(crate) step: u64,
     /// Position at which the data loader of a resumed run starts.
     pub(crate) position: Option<LoaderPosition>,
-    /// Whether the weights of `step` must be evaluated before the next step, because a stop skipped the evaluation.
+    /// Whether the weights of `step` must be evaluated before the next step: they are the initial weights, or a stop
+    /// skipped their evaluation.
     pub(crate) evaluation_pending: bool,
     pub(crate) last_evaluation: Option<Evaluation>,
     skipped: SkippedSteps,
@@ -267,7 +268,7 @@ impl<'a> Run<'a> {
         self.group.hold(started)
     }
 
-    /// Writes a checkpoint with the optimizer's states of all ranks, on rank 0.
+    /// Starts to write a checkpoint with the optimizer's states of all ranks. Only rank 0 calls this function.
     fn start_writing<'scope>(
         &mut self,
         model: &BertForPreTraining,
@@ -339,7 +340,7 @@ impl<'a> Run<'a> {
         })
     }
 
-    /// Returns the last checkpoint and the scores of the best one, which only rank 0 reads.
+    /// Returns the last checkpoint and the scores of the best model, which only rank 0 reads.
     fn final_figures(&self) -> Result<(PathBuf, Option<EvaluationRecord>), Error> {
         let Some(files) = &self.files else {
             return Ok((CheckpointFolder::in_run(&self.config().output).path(self.step), None));

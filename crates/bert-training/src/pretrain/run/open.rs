@@ -39,10 +39,10 @@ struct FirstRank<'a> {
     point: ResumePoint,
 }
 
-/// Arguments that open a run.
+/// The arguments of [`open_run`].
 #[derive(Clone, Copy)]
 pub(crate) struct RunStart<'a, 'b> {
-    /// The disk of the run's folder.
+    /// The file system of the run's folder.
     pub(crate) files: &'a dyn FileSystem,
     pub(crate) settings: &'a RunSettings,
     /// The weights of a new model.

@@ -45,7 +45,7 @@ impl EstimatedRun<'_> {
         }
     }
 
-    /// Estimates a step whose batch is split into this number of micro-batches.
+    /// Estimates the memory of a step whose batch is split into this number of micro-batches.
     fn memory_of_step(&self, parts: usize, recompute: bool) -> StepMemory {
         let Self { config, model, sets, group } = *self;
         let ranks = group.ranks();
@@ -68,8 +68,8 @@ impl EstimatedRun<'_> {
             recompute,
             on_gpu: !config.compute.device.is_cpu(),
         };
-        // The rows of the largest shard of each data set, at most a block of the loader, and the batches that are read
-        // ahead.
+        // The data in memory: the rows of the largest shard of each data set, at most a block of the loader, and the
+        // batches that are read ahead.
         let block = |data: &Manifest| {
             let rows = data.shards.iter().map(|shard| shard.rows).max().unwrap_or(0);
             (rows * length as u64).min(BLOCK_TOKENS)
@@ -80,7 +80,7 @@ impl EstimatedRun<'_> {
     }
 }
 
-/// Returns the remedy in words: more micro-batches, then recomputation as well, then a smaller model.
+/// Returns a text that names a remedy: more micro-batches, then recomputation as well, then a smaller model.
 fn remedy(config: &PretrainConfig, limit: &MemoryLimit, step: impl Fn(usize, bool) -> StepMemory) -> String {
     let now = config.micro_batches();
     let more = || (1..).map(|power| now << power).take_while(|&parts| parts <= config.batch_size);

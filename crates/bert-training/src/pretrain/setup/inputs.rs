@@ -22,7 +22,8 @@ use crate::pretrain::setup::starting_point::StartingPoint;
 use crate::pretrain::work::Work;
 use crate::step::device_check::{CheckShape, DeviceCheck, check_before_first_step};
 
-/// The inputs of a run, opened and checked for consistency. No text is counted and no weights are created yet.
+/// The inputs of a run, opened and checked for consistency. The bigrams of the text are not counted yet, and no weights
+/// are created.
 pub(crate) struct RunInputs<'a> {
     pub(crate) config: &'a PretrainConfig,
     /// The device, with autodiff.
@@ -164,7 +165,7 @@ impl<'a> RunInputs<'a> {
         Optimizer::new(self.config.optimizer(), model).with_compute(self.model_config().compute)
     }
 
-    /// Returns an untrained model, whose weights are replaced.
+    /// Returns an untrained model, whose weights the caller replaces.
     pub(crate) fn untrained_model(&self) -> BertForPreTraining {
         BertForPreTraining::new(self.model_config(), self.config.seed, &self.device)
     }
@@ -254,10 +255,12 @@ impl RunInputs<'_> {
         Ok(model)
     }
 
-    /// Selects the initial weights of a run without a checkpoint, and counts the text if they require it.
+    /// Returns the initial weights of a run without a checkpoint, and counts the bigrams of the text if they need the
+    /// counts.
     ///
     /// # Errors
-    /// Fails when a stop is requested, or when a shard cannot be read or does not match the manifest.
+    /// Fails when a stop is requested, when a shard cannot be read or does not match the manifest, when the text has no
+    /// words, or when the model's heads are too few or too narrow for the initialization.
     pub(crate) fn fresh_weights(
         &self,
         stop: &StopFlag,

@@ -1,5 +1,4 @@
-//! Opens a run: its data and model configuration, the initial weights, the memory estimate, and the steps that fit a
-//! time budget.
+//! Opens a run: its data and model configuration, the initial weights, and the memory estimate.
 
 pub(crate) mod estimate;
 pub(crate) mod inputs;

@@ -176,8 +176,8 @@ impl LogTail {
         Self { path: path.to_path_buf(), read: 0, number: 0 }
     }
 
-    /// Appends the records since the last call, and returns whether `records` may have changed. If the log
-    /// was replaced or has become shorter, `records` is cleared and read again. Invalid lines are skipped, as
+    /// Appends the records that were written since the last call, and returns whether `records` may have changed. If
+    /// the log was replaced or has become shorter, `records` is cleared and read again. Invalid lines are skipped, as
     /// they are by `records`.
     ///
     /// # Errors
