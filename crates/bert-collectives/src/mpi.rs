@@ -182,8 +182,8 @@ fn complete<'a>(
     }
 }
 
-/// Tests each request once, and returns those that are not complete. Calls `done` for each complete request, with the
-/// rank and with the expected and the actual length.
+/// Tests each request once, and returns the incomplete requests. Calls `done` for each complete request, with the rank
+/// and with the expected and the actual length.
 fn test<'a, 'scope>(
     requests: Vec<Pending<'a, 'scope, [u8]>>,
     mut done: impl FnMut(usize, usize, usize),

@@ -18,7 +18,7 @@ pub enum Engine {
     Alone,
     /// MPI, in builds with the feature `mpi`.
     Mpi,
-    /// NCCL, in builds with the feature `nccl`. Untested on a GPU.
+    /// NCCL, in builds with the feature `nccl`. It has not been tested on a GPU.
     Nccl,
     /// TCP.
     Tcp,

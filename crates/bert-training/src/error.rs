@@ -17,8 +17,8 @@ pub fn nothing_to_resume(path: &Path) -> Error {
     Error::failed("no run to resume here (no run.json); start one without `.resume`").at(path)
 }
 
-/// Returns the error for a run that is resumed with a different configuration. `differences` describes each difference
-/// in words.
+/// Returns the error for a run that is resumed with a different configuration. `differences` has a description of each
+/// difference.
 pub(crate) fn run_differs(path: &Path, differences: &[String]) -> Error {
     let run = path.display();
     Error::model(format!(
@@ -29,8 +29,8 @@ pub(crate) fn run_differs(path: &Path, differences: &[String]) -> Error {
     .at(path)
 }
 
-/// Returns the error for ranks of a process group with different programs, settings or data. `differences` describes
-/// each difference in words.
+/// Returns the error for ranks of a process group with different programs, settings or data. `differences` has a
+/// description of each difference.
 pub(crate) fn ranks_differ(differences: &[String]) -> Error {
     let list = differences.join("; ");
     Error::model(format!("the ranks differ: {list}; start all of them with the same program, flags and data"))

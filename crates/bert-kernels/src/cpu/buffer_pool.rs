@@ -65,7 +65,7 @@ impl Pool {
         Self { sizes: BTreeMap::new(), free: 0, live: 0, peak: 0, slack, returns: 0 }
     }
 
-    /// Returns the smallest free buffer with a capacity of `len` elements to a third more, cut to `len`
+    /// Returns the smallest free buffer whose capacity is at least `len` and at most a third more, resized to `len`
     /// elements.
     fn take(&mut self, len: usize) -> Option<Vec<f32>> {
         let mut sizes = self.sizes.range_mut(len..=len + len / 3);

@@ -288,8 +288,8 @@ pub fn evaluate_batch(
     let predicted = next.clone().argmax(1).reshape([instances]); // [batch]
     let next_correct = predicted.equal(next_sentence_labels.clone()).float();
     let next_nll = cross_entropy(next, next_sentence_labels);
-    // One transfer from the device for all values; they are added on the host, so the sum does not depend on the batch
-    // size.
+    // Read all values from the device in one transfer. They are added on the host, so the sum does not depend on the
+    // batch size.
     let mut all = vec![next_nll, next_correct];
     if predictions > 0 {
         all.extend([scores.masked_lm_nll, scores.masked_lm_correct]);

@@ -6,8 +6,8 @@
 //!
 //! Ports `create_optimizer` of google-research/bert's `optimization.py` (`bert`), the linear schedule of Hugging Face
 //! transformers (`linear`), the trapezoidal schedule of Hägele et al., 2024 (`trapezoid`, arXiv 2405.18392) and
-//! NVIDIA's `PolyWarmUpScheduler` (`poly`). Steps count from 0, the first update. A schedule has no state, so a resumed
-//! run has the learning rates of an uninterrupted one.
+//! NVIDIA's `PolyWarmUpScheduler` (`poly`). Steps are counted from 0, which is the first update. A schedule has no
+//! state, so a resumed run has the learning rates of an uninterrupted one.
 
 use std::sync::Arc;
 

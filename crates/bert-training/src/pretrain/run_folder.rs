@@ -111,7 +111,7 @@ pub(crate) fn identity(config: &PretrainConfig, start: &StartingPoint, sets: &[(
         steps, batch_size, length_buckets, seed;
         // These are compared below: in full, in part, or if they are given.
         optimizer, compute, warmup_ratio, recompute,
-        // These enter with their values for this run, which the methods below return.
+        // The values of these for this run are compared. The methods below return them.
         gradient_accumulation_steps, micro_batch_size, learning_rate, warmup_steps, adam_beta1, adam_beta2,
         initialization,
         // Instead of these, the digests of the weights and of the data and the length that a budget allows are

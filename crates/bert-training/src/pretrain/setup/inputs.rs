@@ -188,7 +188,7 @@ impl<'a> RunInputs<'a> {
         stop: &StopFlag,
     ) -> Result<Option<Evaluation>, Error> {
         let has_next_sentence = self.has_next_sentence();
-        // This batch size fits into the memory of a training step.
+        // An evaluation with this batch size fits into the memory of a training step.
         let batches =
             EvaluationBatches { size: self.config.largest_micro_batch(), limit: self.config.eval_instances };
         let mut parts = Vec::new();
