@@ -128,7 +128,9 @@ impl Browser {
             let event: Value = serde_json::from_str(event["message"].as_str().expect("JSON")).expect("JSON");
             if event["message"]["method"] == "Network.requestWillBeSent" {
                 let url = event["message"]["params"]["request"]["url"].as_str().expect("an address");
-                let own = ["file:", "data:", "blob:", "chrome:", "chrome-untrusted:"].iter().any(|scheme| url.starts_with(scheme));
+                let own = ["file:", "data:", "blob:", "chrome:", "chrome-untrusted:"]
+                    .iter()
+                    .any(|scheme| url.starts_with(scheme));
                 assert!(own || (!host.is_empty() && url.starts_with(host)), "a request to {url}");
             }
         }

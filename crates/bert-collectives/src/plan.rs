@@ -76,11 +76,11 @@ impl Plan {
             .is_some_and(|found| matches!(found.launcher, Launcher::OpenMpi | Launcher::Pmi));
         match (engine, environment) {
             (Some(Engine::Mpi), _) if !HAS_MPI => Err(Error::usage(
-                "--group mpi needs a build with MPI: `cargo build --release --features mpi`",
+                "`.group mpi` needs a build with MPI: `cargo build --release --features mpi`",
             )),
             (Some(Engine::Mpi), _) => Ok(Self::Mpi),
             (Some(Engine::Nccl), _) if !cfg!(feature = "nccl") => Err(Error::usage(
-                "--group nccl needs a build with NCCL: `cargo build --release --features cuda,nccl`",
+                "`.group nccl` needs a build with NCCL: `cargo build --release --features cuda,nccl`",
             )),
             (Some(Engine::Nccl), Some(found)) => tcp(found, variable, host).map(Self::Nccl),
             (None, Some(found)) if is_mpi && HAS_MPI && found.world_size > 1 => Ok(Self::Mpi),

@@ -41,6 +41,4 @@ pub use basic::{
     without_accents,
 };
 #[doc(hidden)]
-pub use vocabulary::{
-    CLS, MASK, MAX_INPUT_CHARS_PER_WORD, PAD, SEP, SPECIAL, UNK, WordShare, cased_words, is_special_token,
-};
+pub use vocabulary::{CLS, MASK, PAD, SEP, SPECIAL, UNK, WordShare, cased_words, is_special_token};

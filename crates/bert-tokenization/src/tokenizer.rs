@@ -247,6 +247,11 @@ impl Encoder<'_> {
         self.tokenizer.settings.strips_accents()
     }
 
+    /// Returns the maximum number of characters of a word; longer words are one `[UNK]`.
+    pub fn max_word(&self) -> usize {
+        self.tokenizer.max_word
+    }
+
     /// Returns whether a piece begins a word.
     pub fn begins_word(&self, id: u32) -> bool {
         self.tokenizer.continues.get(id as usize).is_some_and(|continues| !continues)

@@ -52,7 +52,7 @@ pub struct Vocabulary {
 }
 
 /// Maximum number of characters of a word, unless the files of a tokenizer state a different number.
-pub const MAX_INPUT_CHARS_PER_WORD: usize = 200;
+pub(crate) const MAX_INPUT_CHARS_PER_WORD: usize = 200;
 
 impl Vocabulary {
     /// Reads a vocabulary file.

@@ -38,7 +38,7 @@ impl Resolved {
     pub fn batch_warning(&self, items: usize) -> Option<String> {
         (self.train_batch_size > items).then(|| {
             format!(
-                "--train-batch-size {} is larger than the training set: each step uses all {items} examples",
+                "`.train_batch_size {}` is larger than the training set: each step uses all {items} examples",
                 self.train_batch_size
             )
         })

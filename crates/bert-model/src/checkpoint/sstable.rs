@@ -89,15 +89,19 @@ impl<'a> Cursor<'a> {
         Ok(taken)
     }
 
-    /// Takes a varint of at most ten bytes. Discards bits above the lowest 64.
+    /// Takes a varint.
     ///
     /// # Errors
-    /// Fails if the varint has more than ten bytes or is incomplete.
+    /// Fails if the varint has more than 64 bits or is incomplete.
     pub(crate) fn varint(&mut self) -> Result<u64, String> {
         let mut value = 0;
         for shift in (0..64).step_by(7) {
             let byte = self.take(1)?[0];
-            value |= u64::from(byte & 0x7f) << shift;
+            let bits = u64::from(byte & 0x7f);
+            if bits << shift >> shift != bits {
+                break;
+            }
+            value |= bits << shift;
             if byte & 0x80 == 0 {
                 return Ok(value);
             }

@@ -67,7 +67,7 @@ pub enum Remark {
     Unsegmented,
     /// Lines or rows whose words are not separated, in a script without spaces.
     Unseparated,
-    /// Sentences with words that are longer than the tokenizer's limit.
+    /// Sentences with words that are longer than the tokenizer's limit (unit: sentences).
     LongWords,
     /// Lines or rows with separators such as `|` between fields.
     Fields,
@@ -374,8 +374,8 @@ fn sentence(remark: Remark, seen: &Occurrences) -> String {
             lines()
         ),
         Remark::LongWords => format!(
-            "{count} word(s) {origin} are longer than 200 characters and became [UNK]: if the script has no blanks between \
-             words, separate the words first (with blanks or U+200B)."
+            "{count} sentence(s) {origin} have words that are too long for the tokenizer and became [UNK]: if the script has no \
+             blanks between words, separate the words first (with blanks or U+200B)."
         ),
     }
 }

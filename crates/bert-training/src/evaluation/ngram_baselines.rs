@@ -315,7 +315,7 @@ mod tests {
             assert_eq!(found.masked_lm_accuracy, expected.masked_lm_accuracy, "seed {seed}");
             all_hits += found.masked_lm_accuracy;
         }
-        assert!(all_hits > 0.2, "the some predictions must be correct");
+        assert!(all_hits > 0.2, "some predictions must be correct");
     }
 
     #[test]

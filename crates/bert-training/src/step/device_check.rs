@@ -133,7 +133,7 @@ pub fn check_device(
             Class::Numerical,
             format!(
                 "{name} computes wrong values: {tensor} differs from the CPU's by {difference:.1e} of its norm, and \
-                 the maximum is {bound:.0e}; update the driver, or use another --device (`bert devices --check` \
+                 the maximum is {bound:.0e}; update the driver, or use another `.device` (`bert devices --check` \
                  repeats this check)"
             ),
         ));

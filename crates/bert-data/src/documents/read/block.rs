@@ -16,7 +16,7 @@ use bert_text::line_check::LineCheck;
 use bert_text::remarks::Remark;
 use bert_text::{Block, TextKind, TextRules, each_text, recorded_file_name};
 use bert_tokenization::turkic::{is_turkic, turkic_lower_case};
-use bert_tokenization::{Encoder, MAX_INPUT_CHARS_PER_WORD, python_strip};
+use bert_tokenization::{Encoder, python_strip};
 
 use crate::config::language::DEFAULT_LANGUAGE;
 use crate::config::{BuildConfig, LineBreaks, RandomMode};
@@ -185,7 +185,7 @@ fn encode_sentence(
     }
     let mut is_cut = ids.len() > rules.max_tokens;
     done.unsegmented += u64::from(is_cut && rules.splits && !sentence.contains(is_sentence_end));
-    done.long_words += u64::from(has_long_word(sentence, ids.len()));
+    done.long_words += u64::from(has_long_word(sentence, ids.len(), encoder.max_word()));
     let is_long = ids.len() >= PARAGRAPH_TOKENS;
     for tokens in piece_lengths(ids, rules.max_tokens, |id| encoder.begins_word(id)) {
         let piece = Piece { is_cut: std::mem::take(&mut is_cut), is_long };
@@ -193,11 +193,11 @@ fn encode_sentence(
     }
 }
 
-/// Returns whether a sentence with this number of tokens has a word that is too long for the tokenizer. Only a sentence with
-/// few tokens for its length is searched.
-fn has_long_word(sentence: &str, tokens: usize) -> bool {
-    sentence.len() > 20 * tokens.max(MAX_INPUT_CHARS_PER_WORD / 20)
-        && sentence.split_whitespace().any(|word| word.chars().count() > MAX_INPUT_CHARS_PER_WORD)
+/// Returns whether a sentence with this number of tokens has a word of more than `max_word` characters. Only a sentence
+/// with few tokens for its length is searched.
+fn has_long_word(sentence: &str, tokens: usize, max_word: usize) -> bool {
+    sentence.len() > 20 * tokens.max(max_word / 20)
+        && sentence.split_whitespace().any(|word| word.chars().count() > max_word)
 }
 
 /// Number of pieces that fill an instance.

@@ -169,3 +169,20 @@ fn accents_are_kept_for_accented_vocabularies() {
     assert!(casing_warning(&stripped).unwrap().unwrap().contains("--strip-accents false"));
     assert!(!words_of(&stripped).contains(&"m\u{f6}chte".into()));
 }
+
+#[test]
+fn words_beyond_the_limit_of_the_folder_are_reported() {
+    let folder = german(&serde_json::json!({"type": "BertNormalizer"}));
+    let at = |name: &str| folder.path().join(name);
+    std::fs::write(at("long.txt"), format!("das {0} {0}\ndas boot\n\n", "x".repeat(150)).repeat(4)).unwrap();
+    let warnings = |output: &str| {
+        let config = config(&[&at("long.txt")], &at("model"), &at(output));
+        run(&BuildConfig { nsp: bert_data::Nsp::Off, ..config }).unwrap().manifest.report.warnings.join("\n")
+    };
+    assert!(!warnings("as-usual").contains("too long for the tokenizer"));
+    let json = std::fs::read_to_string(at("model/tokenizer.json")).unwrap();
+    let limit = r#""model":{"max_input_chars_per_word":100,"#;
+    std::fs::write(at("model/tokenizer.json"), json.replace(r#""model":{"#, limit)).unwrap();
+    let stated = warnings("as-stated");
+    assert!(stated.contains("4 sentence(s) of long.txt have words that are too long"), "{stated}");
+}

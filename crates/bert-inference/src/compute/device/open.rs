@@ -74,7 +74,7 @@ mod gpu {
             Err(panic) => panic.lines().next().unwrap_or_default().to_string(),
         };
         Err(Error::failed(format!(
-            "{name} cannot be used here: {reason} ({} `--device flex` runs on the CPU)",
+            "{name} cannot be used here: {reason} ({} `.device flex` runs on the CPU)",
             hint(name)
         )))
     }
