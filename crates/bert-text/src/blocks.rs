@@ -12,6 +12,8 @@ use crate::error::{Error, Result};
 use crate::forms::text::FormCounts;
 use crate::forms::{Converted, SharedCounts};
 use crate::json::values::JsonValues;
+use crate::line_check::LineCheck;
+use crate::reading::LineBreaks;
 use crate::recognize::Head;
 use crate::recognize::known_format::reject_known_format;
 use crate::threads::lock;
@@ -45,6 +47,8 @@ pub struct Block {
     pub lists: bool,
     /// For a dump: the wiki in its header.
     pub wiki: Option<Arc<Wiki>>,
+    /// For a file that is converted: the check of its lines before the conversion.
+    pub source_lines: Option<LineCheck>,
     /// Whether the file ends with this block. A file's last block may be empty.
     pub ends_file: bool,
 }
@@ -144,11 +148,17 @@ impl BlockReader {
     }
 
     /// Returns a reader of a file in a form that is converted to lines of text.
-    pub(super) fn with_form(path: &Path, file: usize, source: Source, format: Format) -> Self {
+    pub(super) fn with_form(
+        path: &Path,
+        file: usize,
+        source: Source,
+        format: Format,
+        breaks: LineBreaks,
+    ) -> Self {
         let head = String::from_utf8_lossy(&source.head).into_owned();
         let lines: Vec<&str> = Head::new(&head, source.head.len() < HEAD).lines().collect();
         let mut reader = Self::new(path, file, format, source);
-        let (text, counts) = Converted::new(format, &lines, reader.text, MAX_LINE_BYTES);
+        let (text, counts) = Converted::new(format, &lines, breaks, reader.text, MAX_LINE_BYTES);
         reader.text = Box::new(text);
         reader.counts = Some(counts);
         reader
@@ -157,7 +167,7 @@ impl BlockReader {
     /// Returns the counts of the conversion, if the file has a form that is converted; they are set when the file
     /// ends.
     pub(super) fn form_counts(&self) -> Option<FormCounts> {
-        self.counts.as_ref().map(|counts| lock(counts).clone())
+        self.counts.as_ref().map(|counts| lock(counts).form.clone())
     }
 
     /// Returns the next block, or `None` after the last block of the file.
@@ -213,7 +223,16 @@ impl BlockReader {
         self.next_line += lines + u64::from(bytes.last().is_some_and(|&byte| byte != b'\n'));
         let ends_file = self.done && self.range.is_none();
         let format = self.format;
-        Ok(Some(Block { file: self.file, format, first_line, bytes, ends_file, ..Block::default() }))
+        let source_lines = self.counts.as_ref().and_then(|counts| lock(counts).lines.take());
+        Ok(Some(Block {
+            file: self.file,
+            format,
+            first_line,
+            bytes,
+            source_lines,
+            ends_file,
+            ..Block::default()
+        }))
     }
 
     /// Returns the number of bytes read from disk so far.

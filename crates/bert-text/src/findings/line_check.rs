@@ -68,11 +68,32 @@ pub struct LineCheck {
 impl LineCheck {
     /// Checks the lines of a block of text or JSON and returns their counts; the counts are 0 for a block of rows.
     pub fn count(block: &Block, path: &Path, bad_lines: BadLines) -> Result<Self> {
-        let mut check = Self::default();
+        let mut check = Self::begin(block, path, bad_lines)?;
         for (number, line) in block.lines().take_while(|_| !block.format.has_rows()) {
             check.decode(line, (path, number), bad_lines)?;
         }
-        Ok(check)
+        Ok(check.end(block))
+    }
+
+    /// Returns the check of a block that no line of has been seen yet. Rejects a file that is converted if a line
+    /// before the conversion is bad and no bad line is allowed.
+    pub(crate) fn begin(block: &Block, path: &Path, bad_lines: BadLines) -> Result<Self> {
+        match &block.source_lines {
+            Some(source) if source.bad > 0 && bad_lines == BadLines::None => {
+                Err(bad_line(source.nul).at_line(path, source.first))
+            }
+            _ => Ok(Self::default()),
+        }
+    }
+
+    /// Returns the check of a whole block. In a file that is converted, the lines before the conversion count.
+    pub(crate) fn end(self, block: &Block) -> Self {
+        match &block.source_lines {
+            Some(Self { lines, bad, nul, first, .. }) => {
+                Self { lines: *lines, bad: *bad, nul: *nul, first: *first, ..self }
+            }
+            None => self,
+        }
     }
 
     /// Checks the first lines of a file; with `is_whole`, they are the whole file.
@@ -97,23 +118,23 @@ impl LineCheck {
         (path, number): (&Path, u64),
         bad_lines: BadLines,
     ) -> Result<Cow<'a, str>> {
+        let before = self.bad;
+        let text = self.see(line, number);
+        if self.bad > before && bad_lines == BadLines::None {
+            return Err(bad_line(matches!(text, Cow::Borrowed(_))).at_line(path, number));
+        }
+        Ok(text)
+    }
+
+    /// Counts a line and returns its text, with U+FFFD for invalid UTF-8.
+    pub(crate) fn see<'a>(&mut self, line: &'a [u8], number: u64) -> Cow<'a, str> {
         self.lines += u64::from(!line.trim_ascii().is_empty());
         let text = String::from_utf8_lossy(line);
-        let valid = matches!(text, Cow::Borrowed(_));
         let nul = line.contains(&0);
-        if valid && !nul {
-            return Ok(text);
+        if nul || matches!(text, Cow::Owned(_)) {
+            self.add(Self { bad: 1, nul, first: number, ..Self::default() });
         }
-        if bad_lines == BadLines::None {
-            let problem = if valid {
-                Error::data("a NUL byte (without `.strict_utf8` it would be dropped and counted)")
-            } else {
-                Error::data("invalid UTF-8 (without `.strict_utf8` it would be replaced and counted)")
-            };
-            return Err(problem.at_line(path, number));
-        }
-        self.add(Self { bad: 1, nul, first: number, ..Self::default() });
-        Ok(text)
+        text
     }
 
     /// Counts a line of text, given without its end, if it contains a carriage return.
@@ -146,7 +167,7 @@ impl LineCheck {
     }
 
     /// Adds the counts of the following lines.
-    fn add(&mut self, next: Self) {
+    pub(crate) fn add(&mut self, next: Self) {
         if self.bad == 0 {
             self.first = next.first;
         }
@@ -207,6 +228,15 @@ impl LineCheck {
         let advice = "convert the file to UTF-8 (iconv), leave it out, or replace the invalid bytes with `.lossy_utf8`";
         let text = format!("{bad} of {lines} lines are not UTF-8, the first one here: {advice}");
         Err(Error::data(text).at_line(path, first))
+    }
+}
+
+/// Returns the error for a line that is not UTF-8 or, if `is_nul`, has a NUL.
+fn bad_line(is_nul: bool) -> Error {
+    if is_nul {
+        Error::data("a NUL byte (without `.strict_utf8` it would be dropped and counted)")
+    } else {
+        Error::data("invalid UTF-8 (without `.strict_utf8` it would be replaced and counted)")
     }
 }
 

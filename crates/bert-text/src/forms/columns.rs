@@ -13,18 +13,33 @@ pub(super) fn columns(line: &str) -> Vec<&str> {
     if line.contains('\t') { line.split('\t').collect() } else { line.split_whitespace().collect() }
 }
 
+/// Returns whether a line has this number of columns, of which the last is a tag of an entity: the token `#` looks like
+/// a comment.
+pub(super) fn is_tagged(line: &str, count: usize) -> bool {
+    let columns = columns(line);
+    columns.len() == count && columns.last().is_some_and(|word| is_tag(word))
+}
+
+/// Returns whether a word is a tag of an entity.
+fn is_tag(word: &str) -> bool {
+    word == "O" || ["B-", "I-", "E-", "S-", "L-", "U-"].iter().any(|begin| word.starts_with(begin))
+}
+
 /// The sentence that is being read.
 pub(super) struct Columns {
     /// Index of the column of the words; `None` for vertical text.
     column: Option<usize>,
+    /// Number of columns of a token.
+    count: usize,
     sentence: String,
     /// Whether the next word follows without a space (`<g/>`).
     glued: bool,
 }
 
 impl Columns {
-    pub(super) fn new(column: Option<usize>) -> Self {
-        Self { column, sentence: String::new(), glued: false }
+    /// Returns the converter of a file whose tokens have `count` columns, of which `column` is the word.
+    pub(super) fn new(column: Option<usize>, count: usize) -> Self {
+        Self { column, count, sentence: String::new(), glued: false }
     }
 
     fn word(&mut self, word: &str) {
@@ -64,7 +79,9 @@ impl Converter for Columns {
             }
         } else if self.column.is_none() && line.starts_with('<') && line.ends_with('>') {
             self.tag(line, out);
-        } else if self.column.is_some() && is_comment(line) || line.starts_with("-DOCSTART-") {
+        } else if self.column.is_some() && is_comment(line) && !is_tagged(line, self.count)
+            || line.starts_with("-DOCSTART-")
+        {
             let begins =
                 line.starts_with("-DOCSTART-") || line.starts_with("#begin ") || line.starts_with("# newdoc");
             if begins {
@@ -110,6 +127,14 @@ mod tests {
             format!("-DOCSTART- -X- -X- O\n\n{}", tagged(sentence, |_, word| format!("{word} NN I-NP O")))
         });
         assert_eq!(converted(&documents.concat()), sentences.join("\n\n") + "\n");
+    }
+
+    #[test]
+    fn a_number_sign_is_a_token() {
+        let tags = "The O\nmill O\nof O\nHarwick B-LOC\nburnt O\n. O\n\nLook O\n# O\nflood O\nin O\nHarwick B-LOC\n. O\n";
+        assert_eq!(converted(tags), "The mill of Harwick burnt .\nLook # flood in Harwick .\n");
+        let comments = format!("# text = a flood of type O\n{tags}");
+        assert_eq!(converted(&comments), converted(tags));
     }
 
     #[test]

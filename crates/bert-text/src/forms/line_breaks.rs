@@ -168,8 +168,8 @@ impl LineBreaks {
         lengths.sort_unstable();
         let at = |share: usize| lengths.get(lengths.len() * share / 100).copied().unwrap_or_default();
         let mut found = Self { lines: lengths.len(), width: at(90), median: at(50), ..Self::default() };
-        let first = lines.iter().find_map(|line| line.text.chars().next());
-        found.is_cjk = first.is_some_and(is_cjk);
+        let letters = || lines.iter().flat_map(|line| line.text.chars()).filter(|c| c.is_alphabetic());
+        found.is_cjk = 2 * letters().filter(|&c| is_cjk(c)).count() > letters().count();
         for line in &lines {
             let ends_inside = ends_inside(line.text);
             found.ends += usize::from(ends_inside || ends_sentence(line.text));

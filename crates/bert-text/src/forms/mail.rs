@@ -5,18 +5,26 @@ use mail_parser::{MessageParser, PartType};
 
 use super::joiner::joined_paragraphs;
 use super::text::{Converter, Text};
+use crate::reading::LineBreaks;
 
 /// Maximum number of bytes of a mail with its attachments; the rest is left out.
 const MAX_MAIL: usize = 64 << 20;
 
 /// The mail that is being read.
-#[derive(Default)]
 pub(super) struct Mails {
+    breaks: LineBreaks,
     bytes: Vec<u8>,
     after_blank: bool,
+    /// Whether the file is a mailbox; `None` before its first line that is not blank.
+    is_box: Option<bool>,
 }
 
 impl Mails {
+    /// Returns the converter of mails with this meaning of line breaks.
+    pub(super) fn new(breaks: LineBreaks) -> Self {
+        Self { breaks, bytes: Vec::new(), after_blank: false, is_box: None }
+    }
+
     /// Appends the text of the mail as a document.
     fn end_mail(&mut self, out: &mut Text) {
         let bytes = std::mem::take(&mut self.bytes);
@@ -24,7 +32,12 @@ impl Mails {
             return;
         }
         let own = plain_text(&bytes).map(|text| own_lines(&text)).unwrap_or_default();
-        match joined_paragraphs(&own, false) {
+        let joined = match self.breaks {
+            LineBreaks::Auto => joined_paragraphs(&own, false),
+            LineBreaks::Wrapped => joined_paragraphs(&own, true),
+            LineBreaks::Sentence | LineBreaks::Paragraph => None,
+        };
+        match joined {
             Some(joined) => joined.paragraphs.iter().for_each(|paragraph| out.push(paragraph)),
             None => own.lines().for_each(|line| out.push(line)),
         }
@@ -77,13 +90,17 @@ impl Converter for Mails {
         self.raw_line(line.as_bytes(), out);
     }
 
-    fn raw_line(&mut self, line: &[u8], out: &mut Text) {
-        let begins = |line: &str| {
-            has_date(line) || (self.bytes.is_empty() || self.after_blank) && is_mailbox_line(line)
-        };
-        if line.starts_with(b"From ") && str::from_utf8(line).is_ok_and(begins) {
+    fn raw_line(&mut self, line: &[u8], out: &mut Text) -> bool {
+        let from = str::from_utf8(line).ok().filter(|line| is_mailbox_line(line));
+        if self.is_box.is_none() && !line.trim_ascii().is_empty() {
+            self.is_box = Some(from.is_some());
+        }
+        // Some programs write no blank line before the next mail.
+        let begins =
+            |line: &str| self.bytes.is_empty() || self.after_blank || has_date(line) && has_weekday(line);
+        if self.is_box == Some(true) && from.is_some_and(begins) {
             self.end_mail(out);
-            return;
+            return true;
         }
         self.after_blank = line.is_empty();
         // In a mailbox, `>` marks a line of text that begins like a mail.
@@ -92,6 +109,7 @@ impl Converter for Mails {
             self.bytes.extend_from_slice(line);
             self.bytes.push(b'\n');
         }
+        true
     }
 
     fn end(&mut self, out: &mut Text) {
@@ -105,6 +123,11 @@ fn is_mailbox_line(line: &str) -> bool {
     let sender = words.next();
     line.starts_with("From ")
         && (has_date(line) || sender.is_some_and(|sender| sender.contains('@')) && words.next().is_none())
+}
+
+/// Returns whether a line has the short name of a day of the week, as the dates of mailboxes have.
+fn has_weekday(line: &str) -> bool {
+    line.split_whitespace().any(|word| ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"].contains(&word))
 }
 
 /// Returns whether a line has a time such as `10:00:00` and a year.
@@ -169,6 +192,20 @@ mod tests {
     }
 
     #[test]
+    fn lines_of_text_that_begin_with_from_end_no_mail() {
+        let mail = "Received: by host\nFrom: Ann\nSubject: Hours\nDate: Mon\n\nThe mill has new hours.\n\nFrom 9:00 to 17:00 in 2026 it is open.\n\
+            It is closed on Sundays.\n";
+        let text =
+            "The mill has new hours.\nFrom 9:00 to 17:00 in 2026 it is open.\nIt is closed on Sundays.\n\n";
+        assert_eq!(converted(mail), text);
+        let in_box = format!(
+            "From ann@mill.example Mon Jan  5 10:00:00 2026\n{}",
+            mail.replace("\n\nFrom 9", "\nFrom 9")
+        );
+        assert_eq!(converted(&in_box), text);
+    }
+
+    #[test]
     fn the_first_plain_part_of_a_mail_is_read() {
         let mail = "Received: by host\nFrom: Ann\nSubject: Hi\nDate: Mon\nContent-Type: multipart/alternative; boundary=\"b1\"\n\npreamble\n--b1\n\
             Content-Type: text/plain; charset=\"utf-8\"\n\nIt rained.\n--b1\nContent-Type: text/html\n\n<p>It rained.</p>\n--b1--\n";
@@ -191,7 +228,13 @@ mod tests {
             mail.extend_from_slice(b"\xfc\xdfe aus der M\xfchle.\n");
             let mut out = String::new();
             let text = Box::new(std::io::Cursor::new(mail));
-            let (mut reader, _) = crate::forms::Converted::new(crate::Format::Mail, &[], text, 1 << 20);
+            let (mut reader, _) = crate::forms::Converted::new(
+                crate::Format::Mail,
+                &[],
+                super::LineBreaks::Auto,
+                text,
+                1 << 20,
+            );
             std::io::Read::read_to_string(&mut reader, &mut out).unwrap();
             assert_eq!(out, "Grüße aus der Mühle.\n\n");
         }

@@ -11,9 +11,10 @@ pub(super) struct Records {
     is_record: bool,
 }
 
-/// Splits a line such as `AB  - Text` into the name of the field and its text.
+/// Splits a line such as `AB  - Text` into the name of the field and its text. The name is padded to four characters.
 fn field(line: &str) -> Option<(&str, &str)> {
-    let (name, text) = line.split_once('-').filter(|(name, _)| name.len() <= 5)?;
+    let (name, text) = line.split_at_checked(4)?;
+    let text = text.strip_prefix('-').filter(|text| text.is_empty() || text.starts_with(' '))?;
     let name = name.trim_end();
     let is_name =
         !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit());
@@ -76,5 +77,12 @@ mod tests {
         assert_eq!(converted(medline), text);
         let ris = "TY  - JOUR\nT1  - Floods.\nN2  - It rained.\nER  - \n\nTY  - JOUR\nTI  - Mills.\nAB  - One burnt.\nER  -\n";
         assert_eq!(converted(ris), "Floods.\nIt rained.\n\nMills.\nOne burnt.\n\n");
+    }
+
+    #[test]
+    fn words_with_hyphens_are_not_fields() {
+        let record = "TY  - JOUR\nTI  - The mill\nAB  - It closed in spring.\nCOVID-19 patients were treated.\nT2-weighted images were made.\nKW  - mill\nER  - \n";
+        let text = "The mill\nIt closed in spring. COVID-19 patients were treated. T2-weighted images were made.\n\n";
+        assert_eq!(converted(record), text);
     }
 }

@@ -22,25 +22,40 @@ use std::sync::{Arc, Mutex};
 use text::{Converter, FormCounts, Text};
 
 use crate::Format;
+use crate::line_check::LineCheck;
+use crate::reading::LineBreaks;
 use crate::threads::lock;
 
-/// Returns the converter of a file in a format, of which `lines` are the first complete lines.
-fn converter(format: Format, lines: &[&str]) -> Box<dyn Converter> {
+/// Returns the converter of a file in a format, of which `lines` are the first complete lines; `breaks` is the meaning
+/// of the line breaks inside its documents.
+fn converter(format: Format, lines: &[&str], breaks: LineBreaks) -> Box<dyn Converter> {
     match format {
         Format::Conllu => Box::new(conllu::Sentences::default()),
-        Format::Conll => Box::new(columns::Columns::new(recognize::word_column(lines))),
-        Format::Vertical => Box::new(columns::Columns::new(None)),
+        Format::Conll => {
+            let (column, count) = recognize::word_column(lines).unzip();
+            Box::new(columns::Columns::new(column, count.unwrap_or_default()))
+        }
+        Format::Vertical => Box::new(columns::Columns::new(None, 0)),
         Format::Subtitles => Box::new(subtitles::Cues::default()),
-        Format::Mail => Box::new(mail::Mails::default()),
+        Format::Mail => Box::new(mail::Mails::new(breaks)),
         Format::Medline => Box::new(medline::Records::default()),
         Format::Verses => Box::new(verses::Verses::default()),
         Format::Wrapped => Box::new(wrapped::Paragraphs::new(lines)),
-        _ => Box::new(verses::Delimited),
+        _ => Box::new(verses::Delimited::new(lines, breaks)),
     }
 }
 
 /// Counts that a reader and the owner of its blocks share.
-pub(crate) type SharedCounts = Arc<Mutex<FormCounts>>;
+pub(crate) type SharedCounts = Arc<Mutex<Counts>>;
+
+/// Counts of a file that is converted.
+#[derive(Debug, Default)]
+pub(crate) struct Counts {
+    /// The counts of the conversion, set when the file ends.
+    pub(crate) form: FormCounts,
+    /// The check of the lines that were read since the last block; `None` if a line may be in any character set.
+    pub(crate) lines: Option<LineCheck>,
+}
 
 /// Reader that converts a file in some form to lines of text.
 pub(crate) struct Converted {
@@ -48,6 +63,8 @@ pub(crate) struct Converted {
     converter: Box<dyn Converter>,
     line: Vec<u8>,
     out: Text,
+    /// The check of the lines read, before their conversion.
+    check: Option<LineCheck>,
     given: usize,
     /// Maximum number of bytes of a line; longer ones are passed on as they are.
     max_line: usize,
@@ -57,19 +74,33 @@ pub(crate) struct Converted {
 
 impl Converted {
     /// Returns a reader of the text of a file in a format, of which `lines` are the first complete lines, and the
-    /// counts, which are set when the file ends.
+    /// counts. `breaks` is the meaning of the line breaks inside its documents.
     pub(crate) fn new(
         format: Format,
         lines: &[&str],
+        breaks: LineBreaks,
         text: Box<dyn BufRead + Send>,
         max_line: usize,
     ) -> (Self, SharedCounts) {
         let counts = SharedCounts::default();
         let line = Vec::new();
-        let converter = converter(format, lines);
+        let converter = converter(format, lines, breaks);
         let out = Text { is_between: true, ..Text::default() };
-        let ended = false;
-        (Self { text, converter, line, out, given: 0, max_line, ended, counts: counts.clone() }, counts)
+        let shared = counts.clone();
+        (
+            Self {
+                text,
+                converter,
+                line,
+                out,
+                check: None,
+                given: 0,
+                max_line,
+                ended: false,
+                counts: shared,
+            },
+            counts,
+        )
     }
 
     /// Reads and converts the next line.
@@ -80,7 +111,7 @@ impl Converted {
         if self.line.is_empty() {
             self.ended = true;
             self.converter.end(&mut self.out);
-            *lock(&self.counts) = self.out.counts.clone();
+            lock(&self.counts).form = self.out.counts.clone();
         } else if self.line.len() > self.max_line {
             // The reader of the blocks rejects a line of this length.
             self.out.lines.extend_from_slice(&self.line);
@@ -89,9 +120,9 @@ impl Converted {
                 self.line.iter().rposition(|byte| !matches!(byte, b'\n' | b'\r')).map_or(0, |at| at + 1);
             let line = self.line[..end].strip_prefix(b"\xef\xbb\xbf").unwrap_or(&self.line[..end]);
             self.out.counts.lines += 1;
-            match str::from_utf8(line) {
-                Ok(line) => self.converter.line(line, &mut self.out),
-                Err(_) => self.converter.raw_line(line, &mut self.out),
+            if !self.converter.raw_line(line, &mut self.out) {
+                let text = self.check.get_or_insert_default().see(line, self.out.counts.lines);
+                self.converter.line(&text, &mut self.out);
             }
         }
         Ok(())
@@ -105,6 +136,9 @@ impl BufRead for Converted {
             self.given = 0;
             while self.out.lines.len() < 1 << 16 && !self.ended {
                 self.convert_line()?;
+            }
+            if let Some(check) = self.check.take() {
+                lock(&self.counts).lines.get_or_insert_default().add(check);
             }
         }
         Ok(&self.out.lines[self.given..])
@@ -130,6 +164,9 @@ fn converted(text: &str) -> String {
     let form = recognize::recognize(&lines, crate::reading::Reading::default()).expect("a form");
     let mut out = String::new();
     let text: Box<dyn BufRead + Send> = Box::new(io::Cursor::new(text.to_owned().into_bytes()));
-    Converted::new(form, &lines, text, 1 << 20).0.read_to_string(&mut out).expect("text in memory");
+    Converted::new(form, &lines, LineBreaks::Auto, text, 1 << 20)
+        .0
+        .read_to_string(&mut out)
+        .expect("text in memory");
     out
 }

@@ -1,10 +1,9 @@
 //! Finds the form of a file in its first lines.
 
-use super::columns::{columns, is_comment};
-use super::line_breaks::LineBreaks;
+use super::columns::{columns, is_comment, is_tagged};
 use super::mail::are_mails;
 use crate::Format;
-use crate::reading::{LineBreaks as Setting, Reading};
+use crate::reading::Reading;
 
 /// Minimum number of lines from which a form is recognized by the share of lines with a property.
 const ENOUGH: usize = 5;
@@ -41,12 +40,7 @@ pub(crate) fn recognize(lines: &[&str], reading: Reading<'_>) -> Option<Format> 
     if filled.iter().any(|line| crate::forms::verses::contains_separator(line)) {
         return Some(Format::Delimited);
     }
-    let is_wrapped = match reading.line_breaks {
-        Setting::Auto => LineBreaks::measure(lines.iter().copied()).are_inside_sentences(),
-        Setting::Wrapped => true,
-        Setting::Sentence | Setting::Paragraph => false,
-    };
-    is_wrapped.then_some(Format::Wrapped)
+    reading.line_breaks.are_inside_sentences(lines).then_some(Format::Wrapped)
 }
 
 /// Returns whether there are at least [`ENOUGH`] lines, of which at least 95 % have a property.
@@ -100,8 +94,9 @@ fn has_marks_alone(tokens: &[&str]) -> bool {
     40 * tokens.iter().filter(is_mark).count() >= tokens.len()
 }
 
-/// Returns the index of the column of the words in a file with one token per line and a blank line after each sentence.
-pub(super) fn word_column(lines: &[&str]) -> Option<usize> {
+/// Returns the index of the column of the words, and the number of columns, in a file with one token per line and a blank
+/// line after each sentence.
+pub(super) fn word_column(lines: &[&str]) -> Option<(usize, usize)> {
     let is_row =
         |line: &&str| !line.trim().is_empty() && !is_comment(line) && !line.starts_with("-DOCSTART-");
     let rows: Vec<&str> = lines.iter().copied().filter(is_row).collect();
@@ -113,20 +108,18 @@ pub(super) fn word_column(lines: &[&str]) -> Option<usize> {
     {
         return None;
     }
-    let is_tag = |word: &str| {
-        word == "O" || ["B-", "I-", "E-", "S-", "L-", "U-"].iter().any(|begin| word.starts_with(begin))
-    };
-    let has_tags = are_nearly_all(&rows, |row| columns(row).last().is_some_and(|word| is_tag(word)));
+    let has_tags = are_nearly_all(&rows, |row| is_tagged(row, count));
     let is_ontonotes = lines.iter().any(|line| line.starts_with("#begin document"));
     let counts_words =
         count >= 4 && are_nearly_all(&rows, |row| row.starts_with(|c: char| c.is_ascii_digit()));
-    match count {
+    let column = match count {
         0 => None,
         1 => has_marks_alone(&rows).then_some(0),
         _ if is_ontonotes && count > 4 => Some(3),
         _ if counts_words => Some(1),
         _ => (has_tags || has_marks_alone(&rows) && repeats_last(&rows)).then_some(0),
-    }
+    };
+    column.map(|column| (column, count))
 }
 
 /// Returns whether the last column has few values, as labels do.

@@ -5,10 +5,9 @@ pub(super) trait Converter: Send {
     /// Reads a line without its end, and appends lines of text.
     fn line(&mut self, line: &str, out: &mut Text);
 
-    /// Reads a line that is not UTF-8. The line is checked and repaired later, with the other lines.
-    fn raw_line(&mut self, line: &[u8], out: &mut Text) {
-        out.lines.extend_from_slice(line);
-        out.lines.push(b'\n');
+    /// Reads a line of bytes in the character set that the file names, or returns false if its lines are UTF-8.
+    fn raw_line(&mut self, _line: &[u8], _out: &mut Text) -> bool {
+        false
     }
 
     /// Appends the text that waits for the end of the file.

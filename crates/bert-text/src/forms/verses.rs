@@ -5,6 +5,8 @@
 
 use super::columns::is_comment;
 use super::text::{Converter, Text};
+use super::wrapped::Paragraphs;
+use crate::reading::LineBreaks;
 
 /// The chapter that is being read.
 #[derive(Default)]
@@ -59,7 +61,25 @@ pub(super) fn contains_separator(line: &str) -> bool {
 }
 
 /// Converter of text with separators between documents.
-pub(super) struct Delimited;
+pub(super) struct Delimited {
+    /// The converter of the lines between separators, if they break inside sentences.
+    wrapped: Option<Paragraphs>,
+}
+
+impl Delimited {
+    /// Returns the converter of a file that begins with these lines.
+    pub(super) fn new(lines: &[&str], breaks: LineBreaks) -> Self {
+        let is_wrapped = breaks.are_inside_sentences(lines);
+        Self { wrapped: is_wrapped.then(|| Paragraphs::inside_documents(lines)) }
+    }
+
+    fn text(&mut self, line: &str, out: &mut Text) {
+        match &mut self.wrapped {
+            Some(paragraphs) => paragraphs.line(line, out),
+            None => out.push(line),
+        }
+    }
+}
 
 impl Converter for Delimited {
     fn line(&mut self, line: &str, out: &mut Text) {
@@ -67,14 +87,25 @@ impl Converter for Delimited {
         while rest.contains("<|") {
             let found = SEPARATORS.iter().filter_map(|mark| rest.find(mark).map(|at| (at, mark.len()))).min();
             let Some((at, length)) = found else { break };
-            out.push(&rest[..at]);
+            if !rest[..at].trim().is_empty() {
+                self.text(&rest[..at], out);
+            }
+            if let Some(paragraphs) = &mut self.wrapped {
+                paragraphs.end_paragraph(out);
+            }
             out.end_document();
             rest = &rest[at + length..];
         }
-        out.push(rest);
+        if !rest.is_empty() || line.is_empty() {
+            self.text(rest, out);
+        }
     }
 
-    fn end(&mut self, _: &mut Text) {}
+    fn end(&mut self, out: &mut Text) {
+        if let Some(paragraphs) = &mut self.wrapped {
+            paragraphs.end(out);
+        }
+    }
 }
 
 #[cfg(test)]
@@ -88,6 +119,15 @@ mod tests {
         for text in [numbered, &named] {
             assert_eq!(converted(text), "The mill burnt.\nIt rained.\n\nHe left.\nThey came.\n");
         }
+    }
+
+    #[test]
+    fn wrapped_lines_between_separators_are_joined() {
+        let paragraph = "The miller opened the sluice before dawn, because the\nriver had risen during the night and nobody knew how\n\
+            long the old gate would hold. Water ran over the\nmeadow.\n";
+        let text = format!("{}\n", paragraph.trim().replace('\n', " "));
+        let file = format!("{paragraph}\n{paragraph}<|endoftext|>\n").repeat(6);
+        assert_eq!(converted(&file), format!("{text}{text}\n").repeat(6));
     }
 
     #[test]

@@ -56,7 +56,10 @@ fn page_heads(lines: &[&str], breaks: &LineBreaks) -> HashSet<String> {
         let shape = page_shape(line);
         // The footer of a page may have two lines.
         let after = lines[at + 1..].iter().take_while(|line| !line.trim_matches(' ').is_empty()).take(2);
-        let is_at_feed = line.starts_with('\u{c}') || after.into_iter().any(|next| next.starts_with('\u{c}'));
+        let is_feed = |line: &&&str| line.trim_matches(' ') == "\u{c}";
+        let is_at_feed = line.starts_with('\u{c}')
+            || before(at).as_ref().is_some_and(is_feed)
+            || after.into_iter().any(|next| next.starts_with('\u{c}'));
         let is_alone = is_border(before(at)) && is_border(lines.get(at + 1));
         if (is_at_feed || is_alone) && !shape.is_empty() && shape.chars().count() <= MAX_HEAD {
             let next = lines[at + 1..].iter().find(is_text);
@@ -107,6 +110,16 @@ impl Paragraphs {
         }
     }
 
+    /// Returns the converter of a file in which blank lines never end documents.
+    pub(super) fn inside_documents(lines: &[&str]) -> Self {
+        Self { blocks_are_documents: false, ..Self::new(lines) }
+    }
+
+    /// Ends the open paragraph.
+    pub(super) fn end_paragraph(&mut self, out: &mut Text) {
+        self.joiner.end(&mut |paragraph| out.push(paragraph));
+    }
+
     /// Returns whether a line belongs to the page and not to the text.
     fn is_page_part(&self, line: &str) -> bool {
         let is_head = line.chars().count() <= MAX_HEAD + 20 && self.page_heads.contains(&page_shape(line));
@@ -134,7 +147,7 @@ impl Converter for Paragraphs {
         let is_far = std::mem::take(&mut self.after_blank) || self.after_page;
         let goes_on = std::mem::take(&mut self.after_page) && self.joiner.is_open();
         if is_far && !goes_on {
-            self.joiner.end(&mut |paragraph| out.push(paragraph));
+            self.end_paragraph(out);
             if self.blocks_are_documents {
                 out.end_document();
             }
@@ -143,7 +156,7 @@ impl Converter for Paragraphs {
     }
 
     fn end(&mut self, out: &mut Text) {
-        self.joiner.end(&mut |paragraph| out.push(paragraph));
+        self.end_paragraph(out);
         out.counts.joined = self.joiner.joined;
         out.counts.example = self.joiner.breaks.example.clone();
         out.counts.is_one_document = !self.blocks_are_documents;
@@ -183,6 +196,37 @@ mod tests {
         let text: String =
             names.iter().map(|name| named(&format!("{}\n", PARAGRAPH.replace('\n', " ")), name)).collect();
         assert_eq!(converted(&pages.collect::<String>()), text);
+    }
+
+    #[test]
+    fn headers_after_a_lone_form_feed_are_left_out() {
+        let names = ["miller", "baker", "tanner", "weaver"];
+        let page = |(name, number): (&&str, usize)| {
+            format!(
+                "{}\n\n\n\nAnn            Floods          [Page {number}]\n\u{c}\nRFC 1234       The Mill        January 2026\n\n\n",
+                PARAGRAPH.replace("miller", name)
+            )
+        };
+        let out = converted(&names.iter().zip(1..).map(page).collect::<String>());
+        let text: String =
+            names.iter().map(|name| PARAGRAPH.replace('\n', " ").replace("miller", name) + "\n").collect();
+        assert_eq!(out, text);
+    }
+
+    #[test]
+    fn chinese_lines_are_joined_after_any_first_character() {
+        let line = "大水之后老人和孩子们一起修好了河边的旧磨坊因为那天夜里没有人知道水会涨得那么高所以";
+        let paragraph: String = line
+            .chars()
+            .collect::<Vec<_>>()
+            .chunks(14)
+            .map(|line| line.iter().collect::<String>() + "\n")
+            .collect();
+        let paragraph = paragraph.trim_end().to_owned() + "结束了。\n\n";
+        for first in ["“你好！”他说。\n\n", "2020年的大水\n\n", "CHAPTER 1\n\n"] {
+            let out = converted(&format!("{first}{}", paragraph.repeat(8)));
+            assert_eq!(out, format!("{}\n{}", first.trim(), format!("{line}结束了。\n").repeat(8)));
+        }
     }
 
     #[test]

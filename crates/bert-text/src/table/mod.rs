@@ -92,7 +92,9 @@ impl InputReader {
             Layout::Lines => Self::Lines(BlockReader::new(path, file, Format::Text, source)),
             Layout::JsonLines => Self::Lines(BlockReader::new(path, file, Format::Jsonl, source)),
             Layout::JsonValues => Self::Lines(BlockReader::from_values(path, file, source)),
-            Layout::Form(format) => Self::Lines(BlockReader::with_form(path, file, source, format)),
+            Layout::Form(format) => {
+                Self::Lines(BlockReader::with_form(path, file, source, format, reading.line_breaks))
+            }
             Layout::Articles(format) => {
                 let mut open = RowFile::new(path, source);
                 let rows = articles(&mut open.source, format);

@@ -135,6 +135,7 @@ impl RowReader {
             null_rows,
             lists: self.column.as_ref().is_some_and(TextColumn::has_lists),
             wiki: None,
+            source_lines: None,
             ends_file: self.done,
         }))
     }

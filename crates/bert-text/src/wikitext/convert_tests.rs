@@ -50,6 +50,7 @@ fn templates_are_removed_unless_they_are_words() {
         ("{{Infobox mill|name={{PAGENAME}}\n| height = {{convert|5|m}}}}The mill.", "The mill."),
         ("It is {{convert|5|km|mi|abbr=on}} long, {{circa|1850}}.", "It is 5 km long, c. 1850."),
         ("''{{lang|de|Mühle}}'' and {{nowrap|1=3 [[mill]]s}}.", "Mühle and 3 mills."),
+        ("It has {{formatnum:12345}} mills, {{langx|de|Mühlen}}.", "It has 12345 mills, Mühlen."),
         ("{{{parameter|default}}}A {{a|{{{b}}}}}mill.", "A mill."),
         ("The mill {{cite|[[a}} b]] stands.", "The mill b stands."),
         ("An unclosed {{template keeps its text.", "An unclosed template keeps its text."),

@@ -16,12 +16,16 @@ static FIRST_PARAMETER: LazyLock<HashSet<&str>> =
 pub(super) fn shown(name: &str, parameters: &[&str]) -> Cow<'static, str> {
     let name = name.trim().to_lowercase();
     let name = name.replace('_', " ");
+    if let Some(number) = name.strip_prefix("formatnum:") {
+        return number.trim().to_owned().into();
+    }
     let positional = positional(parameters);
     let parameter = |number: usize| positional.get(number).copied().unwrap_or_default().to_owned();
     match name.as_str() {
         "lang" | "tlit" | "transl" | "transliteration" | "langue" | "lang2" => {
             positional.last().map_or(String::new(), |_| parameter(positional.len().min(3) - 1))
         }
+        "langx" => parameter(1),
         _ if name.starts_with("lang-") => parameter(0),
         name if FIRST_PARAMETER.contains(name) => parameter(0),
         "convert" | "cvt" | "conv" => convert(&positional),

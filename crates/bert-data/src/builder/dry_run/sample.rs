@@ -115,14 +115,9 @@ fn first_rows(block: &Block, path: &Path, prepared: &PreparedBuild<'_>) -> Resul
     // The sample represents the same fraction of the other columns as of the text.
     let fraction = if text_bytes == 0 { 1.0 } else { bytes.len() as f64 / text_bytes as f64 };
     let represented = (block.bytes.len() as f64 * fraction) as u64;
-    let file = block.file;
-    let first_line = block.first_line;
+    let &Block { file, first_line, lists, .. } = block;
     let format = Format::Parquet;
-    let null_rows = Vec::new();
-    let wiki = None;
-    let ends_file = false;
-    let lists = block.lists;
-    let block = Block { file, format, first_line, bytes, row_ends, null_rows, wiki, lists, ends_file };
+    let block = Block { file, format, first_line, bytes, row_ends, lists, ..Block::default() };
     Ok((block, represented))
 }
 

@@ -224,3 +224,39 @@ fn signs_of_other_text_are_named_with_examples() {
     assert!(warnings.contains("separate characters (NFD)") && warnings.contains("50 %"), "{warnings}");
     assert!(!accents(true).contains("NFD"));
 }
+
+#[test]
+fn lines_that_are_not_utf8_keep_their_place() {
+    let folder = TempDir::new().unwrap();
+    let article = wrapped(&sentences(20).join(" "), 60);
+    let articles = format!("{article}\n\n").repeat(10);
+    let intact = counts(&build(folder.path(), "articles.txt", &articles, |config| config));
+    let mut lines: Vec<Vec<u8>> = articles.lines().map(|line| line.as_bytes().to_vec()).collect();
+    let (bad, filled) = (4, lines.iter().filter(|line| !line.is_empty()).count());
+    // One letter of a word; U+FFFD is no letter, so the word stays one line of the sentence.
+    let damaged = |number: usize, lines: &mut Vec<Vec<u8>>| {
+        let line = &mut lines[number - 1];
+        let letter = line.iter().rposition(u8::is_ascii_lowercase).unwrap();
+        line[letter] = 0xe9;
+    };
+    (0..bad).for_each(|at| damaged(5 + 12 * at, &mut lines));
+    std::fs::write(folder.path().join("latin.txt"), lines.join(&b'\n')).unwrap();
+    let base = config(
+        &[&folder.path().join("latin.txt")],
+        &small_vocabulary(folder.path()),
+        &folder.path().join("out"),
+    );
+    let base = BuildConfig { layout: Layout::Documents, max_seq_length: 512, overwrite: true, ..base };
+    let repaired = counts(&run(&base.clone()).unwrap());
+    assert_eq!((repaired.0, repaired.1), (intact.0, intact.1), "{}", repaired.2);
+    assert!(repaired.2.contains("4 line(s) were not UTF-8"), "{}", repaired.2);
+    let strict = run(&BuildConfig { strict_utf8: true, ..base.clone() }).unwrap_err().to_string();
+    assert!(strict.contains("latin.txt:5: invalid UTF-8"), "{strict}");
+    (0..filled / 20).for_each(|at| damaged(6 + 12 * at % (lines.len() - 12), &mut lines));
+    std::fs::write(folder.path().join("latin.txt"), lines.join(&b'\n')).unwrap();
+    let many = run(&base).unwrap_err().to_string();
+    assert!(
+        many.contains("latin.txt:5: ") && many.contains(&format!("of {filled} lines are not UTF-8")),
+        "{many}"
+    );
+}
