@@ -246,7 +246,7 @@ fn children_seconds() -> f64 {
         .split(' ')
         .filter_map(|field| field.parse().ok())
         .collect();
-    // `fields` has the numbers after the name and the state. Numbers 12 and 13 are fields 16 and 17 of proc(5), in
+    // `fields` has the numbers after the name and the state. Its indices 12 and 13 are fields 16 and 17 of proc(5), in
     // hundredths of a second.
     (fields[12] + fields[13]) / 100.0
 }

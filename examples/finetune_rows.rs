@@ -1,7 +1,7 @@
 //! Fine-tunes a classifier on rows in memory and asks the model for the class of a new text.
 //!
 //! `cargo run --example finetune_rows [-- CHECKPOINT]`, where CHECKPOINT is a run of `pretrain` or a Hugging Face
-//! folder; the default is the built-in `tiny-en`
+//! folder; the default is the built-in `tiny-en`.
 
 use std::path::Path;
 

@@ -1,7 +1,7 @@
 //! Fine-tunes a classifier on your own table (TSV with the columns `text` and `label`) with three seeds.
 //!
 //! `cargo run --example finetune_table [-- CHECKPOINT]`, where CHECKPOINT is a run of `pretrain` or a Hugging Face
-//! folder; the default is the built-in `tiny-en`
+//! folder; the default is the built-in `tiny-en`.
 
 use bert::prelude::*;
 

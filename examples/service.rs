@@ -25,7 +25,7 @@ const BATCH: usize = 256;
 /// Maximum number of requests that wait for a model; more are refused.
 const QUEUE: usize = 1024;
 
-/// The texts of a request, and the place for their results or an error.
+/// The texts of a request, and the channel for their results or an error.
 struct Job {
     texts: Vec<String>,
     reply: oneshot::Sender<Result<Vec<Value>, String>>,

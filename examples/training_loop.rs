@@ -1,6 +1,6 @@
 //! A custom training loop around `BertForPreTraining`: sample order, losses and updates.
 //!
-//! `cargo run --example training_loop [-- DATA]`, where DATA was made by `make-pretrain-data`
+//! `cargo run --example training_loop [-- DATA]`, where DATA was made by `make-pretrain-data`.
 
 use std::path::{Path, PathBuf};
 

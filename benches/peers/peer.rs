@@ -47,7 +47,8 @@ pub(crate) struct Work {
 }
 
 impl Work {
-    /// Sets up the process like the programs do and returns the model configuration: Google's vocabulary, two labels.
+    /// Sets up the process as the programs do, and returns the model configuration: a vocabulary of 30,522 and two
+    /// labels.
     pub(crate) fn begin(&self) -> BertConfig {
         allow_huge_pages(false);
         bert::process::threads::ThreadArgs::default().start_pool();
@@ -119,7 +120,7 @@ pub(crate) struct Peer {
     pub(crate) label: String,
     /// File name in this folder.
     pub(crate) script: &'static str,
-    /// Its command line.
+    /// Arguments of the script.
     pub(crate) arguments: Vec<String>,
 }
 
@@ -141,7 +142,8 @@ pub(crate) fn in_turn(turns: usize, mut ours: impl FnMut() -> Figures, peers: &[
         }
     }
     let speed = |all: &[Figures]| median(all.iter().map(|f| f.sequences_per_second).collect());
-    // A process uses more memory the longer it runs, so the first turn of each counts.
+    // The memory of our process grows from turn to turn, while a peer starts a new process for each turn. Therefore,
+    // only the first turns are compared.
     let peak = |all: &[Figures]| all[0].peak_mib;
     let above = |all: &[Figures]| all[0].peak_mib - all[0].before_mib;
     println!("median: ours {:.1} sequences/s", speed(&own));

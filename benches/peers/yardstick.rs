@@ -12,7 +12,7 @@ const PRODUCTS: [[usize; 3]; 4] =
     [[2048, 2048, 2048], [4096, 1024, 1024], [4096, 768, 3072], [8192, 3072, 3072]];
 const REPETITIONS: usize = 5;
 
-/// Products that a GPU computes between two times of the clock.
+/// Number of products that a GPU computes between two readings of the clock.
 const LAUNCHES: usize = 20;
 
 /// The highest rate of a product so far, in floating-point operations per second.

@@ -33,7 +33,7 @@ pub enum Engine {
     Ballista(Scheduler),
 }
 
-/// Maximum time that a job waits for executors.
+/// Default maximum time that a job waits for executors.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 impl FromStr for Engine {
@@ -168,7 +168,7 @@ fn one_of_each(engine: &Engine, mut receipts: Vec<Receipt>, parts: u32) -> Resul
     Ok(receipts)
 }
 
-/// Builds a data set in `parts` parts. Calls `on_message` with the beginning and the result of each stage.
+/// Builds a data set in `parts` parts. Calls `on_message` with a message when a stage begins and when it ends.
 ///
 /// # Errors
 /// Fails with any [`Error`]; the output folder then contains no new data set, and the next attempt reuses the finished

@@ -20,7 +20,8 @@ pub struct Scheduler {
 }
 
 impl Scheduler {
-    /// Returns whether executors are registered. Returns true if there is no valid answer; the job itself then fails.
+    /// Returns whether executors are registered; false if the scheduler refuses the connection. Other failed requests
+    /// return true, because the job itself then fails.
     async fn has_executors(&self) -> bool {
         let ask = async {
             let mut stream = TcpStream::connect(&self.address).await?;

@@ -55,7 +55,9 @@ impl Setup<'_> {
     }
 }
 
-/// Returns a configuration with the maximum sequence length that suits its checkpoint, and adds a remark on it.
+/// Returns a configuration with the maximum sequence length of [`ModelDescription::encoding_length`]: the given
+/// length, or the task's default, limited to the trained positions of the checkpoint. Adds the remark on the length,
+/// if there is one, to `notes`.
 ///
 /// # Errors
 /// Fails when the checkpoint cannot be read, or has fewer positions than the configuration asks for.
@@ -67,7 +69,7 @@ pub(crate) fn with_length(config: FinetuneConfig, notes: &mut Vec<String>) -> Re
     let EncodingLength { tokens, remark } =
         description.encoding_length(config.max_seq_length, DefaultLength::Task(usual), &model)?;
     notes.extend(remark);
-    // A usual length is not recorded as a choice of the user.
+    // The task's default length is not recorded, because the user did not choose it.
     let max_seq_length = config.max_seq_length.or((tokens != usual).then_some(tokens));
     Ok(FinetuneConfig { max_seq_length, ..config })
 }

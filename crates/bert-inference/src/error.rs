@@ -25,7 +25,7 @@ pub fn results_not_written(cause: std::io::Error) -> Error {
     Error::carried_by(cause).unwrap_or_else(|cause| Error::failed("cannot write the results").because(cause))
 }
 
-/// Returns the error for inputs that do not match. `differences` describes each difference in words.
+/// Returns the error for inputs that do not match. `differences` has one text for each difference.
 pub fn mismatch(differences: impl AsRef<[String]>) -> Error {
     Error::model(format!("the inputs do not match: {}", differences.as_ref().join("; ")))
 }

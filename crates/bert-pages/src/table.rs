@@ -14,7 +14,7 @@ pub enum Cell {
     Text(String),
     /// A number, right-aligned.
     Figure(String),
-    /// A number on a background of a colour with a [`shade`].
+    /// A number with the colour and the strength of its background ([`shade`]).
     Shaded(String, &'static str, f64),
     /// A bar with a length from 0 to 1.
     Bar(f64),

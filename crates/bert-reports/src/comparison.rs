@@ -165,7 +165,7 @@ fn run_settings(run: &RunRecord) -> Settings {
     (run.folder.display().to_string(), settings)
 }
 
-/// Adds every value of a JSON document to `out`, with its path as the key.
+/// Adds every value of a JSON document except null to `out`, with its path as the key.
 fn flatten(prefix: &str, value: &Value, out: &mut BTreeMap<String, String>) {
     match value {
         Value::Object(fields) => fields.iter().for_each(|(name, value)| {

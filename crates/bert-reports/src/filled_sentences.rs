@@ -81,8 +81,8 @@ fn hidden_words(run: &RunRecord) -> Option<Vec<Hidden>> {
     Some(found)
 }
 
-/// Returns a sentence without the longest word of one piece in its second half; `None` if there is no such word, or
-/// if the sentence is too short or too long.
+/// Returns a sentence without the longest word of one piece in its second half; `None` if there is no such word, or if
+/// the sentence is too short, too long or not complete.
 fn hide(tokens: &[&str]) -> Option<Hidden> {
     let is_special = |token: &&str| token.starts_with('[') && token.ends_with(']');
     let start = tokens.iter().rposition(is_special).map_or(0, |at| at + 1);

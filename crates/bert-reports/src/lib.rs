@@ -1,9 +1,9 @@
 //! Builds `report.html`, a self-contained page about a pre-training run or a fine-tuning.
 //!
-//! It reads the folder of a run (`run.json`, `metrics.jsonl`, `evaluations.jsonl`, `timing.jsonl`) or of a
-//! fine-tuning (`report.json`). The [`Report`] has the page, with curves and tables, and the findings in words. The
-//! page loads no external resources. It compares losses and scores with baselines and, for a run, with published
-//! results. [`compare`] compares several fine-tunings, `tables` writes features and attention weights as Parquet, and
+//! It reads the folder of a run (`run.json`, `metrics.jsonl`, `evaluations.jsonl`, `timing.jsonl`) or of a fine-tuning
+//! (`report.json`). The [`Report`] has the page, with curves and tables, and the findings as text. The page loads no
+//! external resources. It compares losses and scores with baselines and, for a run, with published results.
+//! [`compare`] compares several fine-tunings, `tables` writes features and attention weights as Parquet, and
 //! [`export`] converts models between formats.
 
 mod attention_page;

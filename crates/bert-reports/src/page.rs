@@ -25,7 +25,7 @@ pub(crate) fn no_run(folder: &Path) -> Error {
     Error::failed(text).at(folder)
 }
 
-/// Formats seconds with two units.
+/// Formats seconds with at most two units.
 pub(crate) fn duration(seconds: f64) -> String {
     let seconds = seconds.round() as u64;
     let days = seconds / 86_400;
@@ -63,7 +63,7 @@ pub(crate) fn folder_name(folder: &Path) -> String {
     path.file_name().map_or_else(|| folder.display().to_string(), |name| name.to_string_lossy().into_owned())
 }
 
-/// Returns the start of a commit in words, or nothing if the commit is unknown.
+/// Returns `commit` and the first seven digits of a commit; empty if the commit is unknown.
 pub(crate) fn commit_words(commit: &str) -> String {
     match commit.get(..7) {
         Some(start) if commit != "unknown" => format!("commit {start}"),

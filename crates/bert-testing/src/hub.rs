@@ -287,7 +287,7 @@ fn unescaped(path: &str) -> String {
     String::from_utf8(bytes).expect("UTF-8")
 }
 
-/// Returns the bytes that a request asks for.
+/// Returns an answer with the bytes that a request asks for.
 fn ranged(request: &HubRequest, bytes: &[u8]) -> HubReply {
     let range =
         request.headers.get("range").and_then(|range| range.strip_prefix("bytes=")?.strip_suffix('-'));

@@ -64,7 +64,7 @@ const PREDICTIONS: usize = 20;
 struct ListedDevice {
     #[serde(flatten)]
     info: DeviceInfo,
-    /// The result of --check, in words.
+    /// The result of --check as text.
     #[serde(skip_serializing_if = "Option::is_none")]
     check: Option<String>,
 }
@@ -99,7 +99,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     wrong.map_or(Ok(()), |error| Err(error.into()))
 }
 
-/// Checks a device and returns the result in words. Stores the first numerical error in `wrong`.
+/// Checks a device and returns the result as text. Stores the first numerical error in `wrong`.
 fn checked(
     args: &Args,
     device: DeviceName,

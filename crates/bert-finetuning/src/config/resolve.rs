@@ -25,7 +25,7 @@ pub(super) fn check_positive(setting: &'static str, value: f64) -> Result<(), Er
     check_value(value.is_finite() && value > 0.0, setting, value, "positive")
 }
 
-/// Returns the single value, or the default.
+/// Returns the single value, or the default if the flag is absent; several values are an error.
 fn single_value<T: Copy>(flag: &'static str, choices: &Option<Choices<T>>, default: T) -> Result<T, Error> {
     match choices.as_ref().map(Choices::values) {
         None => Ok(default),

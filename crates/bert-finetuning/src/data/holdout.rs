@@ -109,7 +109,7 @@ pub(crate) fn divide_table<T: Texts>(
         stream.shuffle(&mut groups);
         let rows: usize = groups.iter().map(Vec::len).sum();
         let mut left = (DEV_SHARE * rows as f64).round() as usize;
-        // The last source of a class stays in train.
+        // One source of each class always stays in train.
         for group in groups.iter().skip(1) {
             if left == 0 {
                 break;

@@ -15,7 +15,7 @@ use twox_hash::XxHash3_64;
 pub(crate) struct TextHashes {
     /// All texts together.
     pub(crate) whole: u64,
-    /// The texts, one by one, that examples may share.
+    /// Hashes of the single texts that are looked up in other sets.
     parts: Vec<u64>,
     /// The source that examples share, such as a paragraph. `--holdout` does not divide it.
     pub(crate) group: u64,
@@ -26,7 +26,7 @@ pub(crate) trait Texts {
     /// Returns the hashes of the example's texts.
     fn text_hashes(&self) -> TextHashes;
 
-    /// Returns the label in a form that is the same for equal labels.
+    /// Returns the label as text; different labels have different texts.
     fn answer(&self) -> String;
 
     /// Returns the text to quote in messages.

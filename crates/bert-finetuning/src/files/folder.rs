@@ -36,8 +36,8 @@ pub(crate) struct OutputFolder {
 }
 
 impl OutputFolder {
-    /// Checks that the output folder can be created, or that it is neither finished nor in use. The check writes
-    /// nothing, so callers can run it before long work.
+    /// Checks that the output folder can be created, or that it is neither finished nor in use. The check leaves
+    /// nothing on disk: it creates a probe file and removes it, so callers can run it before long work.
     pub(crate) fn check_free(output: &Path) -> Result<(), Error> {
         let folder = StagedFolder::new(&Disk, output);
         folder.check_not_in_use()?;

@@ -65,7 +65,7 @@ pub fn python_usage(class: &str) -> String {
 pub struct CardDataset {
     /// Description, such as `dev of rte, 277 examples`.
     pub name: String,
-    /// Identifier on the Hub, such as `glue`, or a similar word for data that are not on the Hub.
+    /// Identifier on the Hub, such as `glue`; `own-data` or `held-out-text` for data that are not on the Hub.
     pub id: String,
     /// Part of the data set on the Hub, such as `rte`.
     pub config: Option<String>,
@@ -74,7 +74,7 @@ pub struct CardDataset {
 }
 
 /// Returns the language and the licence that the model card in a folder states; a statement that the card lacks is
-/// `None`.
+/// `None`. If one of them does not have the form of an identifier, both are `None`.
 pub fn stated_in(folder: &Path) -> CardOptions {
     let text = std::fs::read_to_string(folder.join("README.md")).unwrap_or_default();
     let header =
@@ -123,7 +123,7 @@ pub struct Card {
     pub usage: String,
     /// Limits, one sentence each.
     pub limits: Vec<String>,
-    /// Settings of the training.
+    /// Training settings.
     pub settings: Vec<(&'static str, String)>,
 }
 

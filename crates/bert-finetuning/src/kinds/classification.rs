@@ -159,8 +159,8 @@ impl<M: AdapterSupport> FinetuneTask for Classification<'_, M> {
         MicroBatch { batch, targets: items.len() }
     }
 
-    /// Returns the encoder's outputs, which are computed once: the encoder is in evaluation mode, so they are the
-    /// same in every epoch.
+    /// Returns the outputs of a frozen encoder, if the head needs nothing else. The encoder is in evaluation mode, so
+    /// they are the same in every epoch and are computed once.
     fn frozen_outputs(&self, model: &M, stop: &StopFlag) -> Result<Option<Tensor<2>>, bert_inference::Error> {
         let Setup { config, checkpoint, .. } = self.setup();
         if !config.freeze_encoder || !model.features_are_fixed() {
@@ -239,7 +239,8 @@ impl<M: AdapterSupport> FinetuneTask for Classification<'_, M> {
         is_degenerate(&answers.labels) && !is_degenerate(&set.labels)
     }
 
-    /// Returns a remark on scores outside the range to which predictions are clipped.
+    /// Returns a remark if more than half of the predictions on dev are outside the range of the labels, to which they
+    /// are clipped.
     fn remark(&self, dev: &LabelAnswers) -> Option<String> {
         let Kind::Regression { min, max } = self.kind() else { return None };
         let is_outside = |output: &&Vec<f32>| !(min..=max).contains(&output[0]);

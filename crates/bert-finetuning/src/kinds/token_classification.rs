@@ -224,7 +224,7 @@ impl SentenceSet {
     }
 }
 
-/// Rejects tags that do not form valid entities.
+/// Rejects tags that are neither `O` nor a letter of a known scheme with an entity type, such as `B-PER`.
 fn check_scheme(path: &Path, sentences: &[Sentence]) -> Result<(), Error> {
     for sentence in sentences {
         if let Some(at) = sentence.tags.iter().position(|tag| !is_entity_tag(tag)) {

@@ -1,8 +1,8 @@
 //! Trains one encoder on several tasks at once, with a classifier for each task.
 //!
-//! Every step trains on a batch of one task. The task is drawn with a probability that depends on the sizes of the
-//! tasks. The task of a step is a function of seed and step only. The number of steps in an epoch is the number of
-//! batches in the combined examples of all tasks.
+//! Every step trains on a batch of one task, which is drawn at random. `--sampling` determines the probabilities from
+//! the sizes of the tasks, and the draw depends only on the seed and the step. So a resumed run draws the same tasks.
+//! The number of steps in an epoch is the number of batches in the combined examples of all tasks.
 
 use std::path::{Path, PathBuf};
 
@@ -154,8 +154,8 @@ fn locked_folder(output: &Path, resume: bool) -> Result<(StagedFolder<'static>, 
     Ok((folder, lock))
 }
 
-/// Returns the configurations with the fastest device in place of `--device auto`, the same for all tasks, and with the
-/// length that suits the checkpoint.
+/// Returns the configurations with the fastest device in place of `--device auto`, the same for all tasks, and with
+/// the maximum sequence length of [`with_length`].
 fn resolved_tasks(
     tasks: &[FinetuneConfig],
     on_event: &mut dyn FnMut(FinetuneEvent),

@@ -53,7 +53,7 @@ pub fn card_of_finetuning(report: &FinetuneReport) -> Card {
     }
 }
 
-/// Returns the settings of the training.
+/// Returns the training settings.
 fn settings(report: &FinetuneReport, start: String) -> Vec<(&'static str, String)> {
     let number = |value: &dyn std::fmt::Debug| format!("{value:?}");
     let seeds: Vec<String> = report.runs.iter().map(|run| run.seed.to_string()).collect();
@@ -72,9 +72,9 @@ fn settings(report: &FinetuneReport, start: String) -> Vec<(&'static str, String
 /// A dev set of GLUE: its task, the name of the task on the Hub, and its digest.
 type GlueSet = (Task, &'static str, &'static str);
 
-/// Digests of the dev sets of GLUE ([`FinetuneReport::dev_digest`]), which are on the Hub. The card of other data for
-/// the same task has no identifier. The cards of MNLI, QQP and STS-B have none either, because their digests were not
-/// measured.
+/// Digests of the dev sets of GLUE ([`FinetuneReport::dev_digest`]), which are on the Hub. A card of other data for
+/// the same task names no data set of the Hub. A card of MNLI, QQP or STS-B names none either, because their digests
+/// were not measured.
 const GLUE_DEV: [GlueSet; 6] = [
     (Task::Cola, "cola", "83bb2adaabfb76e8fd0a88a435bf2b4a0a0c23231d55f448b35e92bb245fa235"),
     (Task::Mrpc, "mrpc", "27eb24b18d99880f11cf10aec3ade97c23e0e29112a605d1b582f984913b2723"),

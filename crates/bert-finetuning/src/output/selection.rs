@@ -47,7 +47,7 @@ impl SelectionReport {
         }
     }
 
-    /// Returns the selection in a few words.
+    /// Returns the selection as a short text, such as `best of 4 epochs on dev`.
     pub fn short(&self) -> String {
         match self.best_on.as_deref() {
             Some("dev") => format!("best of {} epochs on dev", self.epochs),

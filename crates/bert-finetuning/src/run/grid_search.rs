@@ -34,7 +34,7 @@ pub(crate) struct CellRuns<'a, T: FinetuneTask> {
 }
 
 impl<'a, T: FinetuneTask> CellRuns<'a, T> {
-    /// Returns the only run of the only configuration.
+    /// Returns the runs of the only configuration, which has one run.
     pub(crate) fn single(cell: &'a Cell, run: FinishedRun<T>, model_config: BertConfig) -> Self {
         Self { cell, number: 0, finished: vec![run], model_config, best: 0, grid: None }
     }
@@ -219,7 +219,7 @@ fn forgetting_test<T: FinetuneTask>(task: &T) -> Result<Option<ForgettingTest>, 
 /// Prefixes of all tensors that a fine-tuning adds to an encoder.
 const TUNED_HEADS: [&str; 3] = ["classifier.", "head.", "qa_outputs."];
 
-/// Creates the initial weights for `--random-init`.
+/// Creates the initial weights for `--random-init`; returns `None` without this flag.
 fn fresh_weights(
     config: &FinetuneConfig,
     text: &ModelTokenizer,

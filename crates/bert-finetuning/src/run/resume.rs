@@ -173,7 +173,7 @@ impl<'a> SavedRuns<'a> {
         Ok(true)
     }
 
-    /// Removes the saved runs, when the output is complete or training restarts.
+    /// Removes the saved runs. Callers do this when the output is complete, and before training restarts.
     pub(crate) fn remove(&self) -> Result<(), Error> {
         remove_saved_runs(&self.output)
     }
@@ -215,7 +215,8 @@ pub(crate) struct RunSnapshot<'a, M, B> {
 }
 
 impl<M> RestoredState<M> {
-    /// Returns the best model without autodiff, if the checkpoint has one; `shape` is a model with the same shapes.
+    /// Returns the best model of the checkpoint without autodiff; `None` without a checkpoint. `shape` is a model with
+    /// the same shapes.
     ///
     /// # Errors
     /// Fails when the file of the model cannot be read.
@@ -314,8 +315,8 @@ impl SavedRun<'_> {
         Ok(Some(FinishedRun { report: saved.report, answers: saved.answers, model }))
     }
 
-    /// Saves a finished run with its model, unless it is the only run, and removes its checkpoints. `keeps_model` selects
-    /// whether the model itself is saved, or its digest only.
+    /// Saves a finished run and removes its checkpoints; does nothing if it is the only run. With `keeps_model` the
+    /// model is saved too, otherwise only its digest.
     pub(crate) fn finish<T: FinetuneTask>(
         &self,
         run: &FinishedRun<T>,
@@ -347,7 +348,7 @@ impl SavedRun<'_> {
         Ok(Some(load_named_tensors(shape, tensors, LoadPolicy::Exact)?.0))
     }
 
-    /// Removes the model of a finished run when another run is better.
+    /// Removes the saved model of a finished run, because another run is better.
     pub(crate) fn remove_model(&self) -> Result<(), Error> {
         self.folder.remove(BEST)?;
         Ok(())

@@ -48,9 +48,9 @@ pub struct RunReport {
     pub dev_mismatched: Option<Scores>,
     /// Scores on test, if its labels are published.
     pub test: Option<Scores>,
-    /// Confusion matrix on dev: rows are true classes, columns are predictions; `None` for a regression.
+    /// Confusion matrix on dev: rows are true classes, columns are predictions; `None` unless the task has classes.
     pub confusion: Option<Vec<Vec<u64>>>,
-    /// Calibration on dev; `None` for a regression.
+    /// Calibration on dev; `None` unless the task has classes.
     pub calibration: Option<Calibration>,
     /// Training loss and scores on dev for each epoch.
     pub history: Vec<EpochReport>,

@@ -24,10 +24,11 @@ pub struct DeviceRates {
 const HIDDEN: usize = 768;
 /// Width inside the feed-forward network of BERT-base.
 const INTERMEDIATE: usize = 3072;
-/// Numbers of tokens (rows) of the measured product. The first number whose product takes at least [`ONE`] is used.
+/// Numbers of tokens (rows) of the measured product. The first number whose product takes at least [`ONE`] is used, or
+/// else the last number.
 const TOKENS: [usize; 3] = [256, 2048, 16_384];
-/// Numbers of elements of the tensor that is read and written. The first number whose operation takes at least
-/// [`ONE`] is used.
+/// Numbers of elements of the tensor that is read and written. The first number whose operation takes at least [`ONE`]
+/// is used, or else the last number.
 const ELEMENTS: [usize; 3] = [1 << 20, 1 << 23, 1 << 26];
 /// Minimum duration of one operation.
 const ONE: Duration = Duration::from_millis(2);

@@ -8,7 +8,7 @@
 //! On a CPU the only reason for bf16 is speed, so it is rejected where it cannot be faster than f32: without AVX-512
 //! BF16, with plain burn operations, and on `ndarray`. With AVX-512 BF16 the speed depends on the processor: bf16 is
 //! faster on AMD's Zen 4 and 5, much faster on Intel's Xeons with AMX tiles, and slower on Xeons without them.
-//! Therefore one product of each kind is timed at the start, and a warning is printed if bf16 is slower.
+//! Therefore one product is timed in each precision at the start, and a warning is printed if bf16 is slower.
 //!
 //! On CUDA bf16 is the default, to use the tensor cores. With f32, products there use TF32 (inputs with 11 bits of
 //! significand) on every GPU whose tensor cores support it. burn 0.22.1 tries that kernel first (cubek-matmul 0.3.1,
@@ -53,11 +53,9 @@ impl PrecisionChoice {
         })
     }
 
-    /// Rejects bf16 where it cannot be faster than f32.
+    /// Rejects bf16 where the device lacks it, or where it cannot be faster than f32.
     ///
-    /// # Errors
-    /// Fails when bf16 cannot be faster than f32; the error names the flag. Also fails when the device cannot be
-    /// opened.
+    /// # Errors Fails when bf16 is rejected; the error names the flag. Also fails when the device cannot be opened.
     pub fn check(self, device: DeviceName, kernels: KernelChoice) -> Result<(), Error> {
         let available = match (self, device) {
             (Self::Bf16, DeviceName::Wgpu(_)) => has_bf16(&device.open()?),
@@ -95,7 +93,7 @@ pub(crate) fn has_bf16(device: &Device) -> bool {
     device.supports_dtype(DType::BF16)
 }
 
-/// Returns a warning if products take clearly longer in bf16 than in f32.
+/// Returns a warning if products take at least 10 % longer in bf16 than in f32.
 fn slower(times: ProductTimes) -> Option<String> {
     let ratio = times.bf16.as_secs_f64() / times.f32.as_secs_f64();
     (ratio >= 1.1).then(|| {

@@ -63,7 +63,8 @@ impl EncodedSentences {
         Self { features: Features::from_encoded(encoded, &text.vocabulary, max_seq_length), first_pieces }
     }
 
-    /// Returns the number of words beyond the maximum sequence length, which the model does not see.
+    /// Returns the number of words of a sentence that are beyond the maximum sequence length, so that the model does
+    /// not see them. `words` is the number of all its words.
     pub fn beyond(&self, sentence: usize, words: usize) -> usize {
         words - self.first_pieces(sentence).len()
     }

@@ -23,7 +23,7 @@ const ITERATIONS: usize = 500;
 pub struct Embeddings {
     /// The label of each vector.
     pub labels: Vec<String>,
-    /// For each vector, the number of its line in the input, from 0; for a word, its index among the words.
+    /// For each vector, the number of its line in the input, from 0; for a word, its id in the vocabulary.
     pub lines: Vec<u64>,
     /// `[labels, dimensions]`, row by row.
     pub vectors: Vec<f32>,

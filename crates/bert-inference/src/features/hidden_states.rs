@@ -55,7 +55,7 @@ pub struct Extractor {
 pub struct PooledVectors {
     /// The pooling method.
     pub pooling: Pooling,
-    /// Whether the vector is divided by its length.
+    /// Whether the vector is divided by its Euclidean norm.
     pub normalize: bool,
 }
 

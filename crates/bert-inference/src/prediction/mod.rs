@@ -64,7 +64,7 @@ impl Predictor {
         Ok(Self { heads: seed_models(output)?.into_iter().map(open).collect::<Result<_, Error>>()? })
     }
 
-    /// Returns the task that the model was trained on, if known.
+    /// Returns the task that a classifier was trained on, if known; `None` for other heads.
     fn task(&self) -> Option<Task> {
         match &self.heads[0] {
             Head::Labels(classifier) => classifier.opened.description.task.clone(),

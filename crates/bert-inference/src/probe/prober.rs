@@ -90,7 +90,7 @@ impl fmt::Display for Probe {
 
 /// An encoded text and the words masked in it.
 pub struct Subject {
-    /// The source of the text in words, such as `line 3`.
+    /// The source of the text, such as `line 3`.
     pub source: String,
     /// The tokens.
     pub encoded: EncodedPair,

@@ -40,7 +40,8 @@ const STYLE: &str = include_str!("page.css");
 /// `neurons` is the model's number of the layer whose queries and keys are on the page. By default, the page has the
 /// queries and keys of all layers, or of the first layer only if more layers would leave too little space for the
 /// weights. The size of a page is at most 400 kB per model up to 68 tokens, and 5,850 bytes per token and model for
-/// more tokens: small weights are stored as 0 until the page is small enough. The page states the limit.
+/// more tokens: small weights are stored as 0 until the page is small enough. The page states below which value
+/// weights are 0.
 ///
 /// # Panics
 /// Panics if there is no model.
@@ -56,7 +57,7 @@ pub fn attention_page(text: &str, models: &[NamedAttention<'_>], neurons: Option
     interactive_page(&Head { title: &title, about: &[] }, &body, script)
 }
 
-/// Returns the start of a long text.
+/// Returns a text; a text of more than 120 characters is cut.
 fn shortened(text: &str) -> String {
     const LONGEST: usize = 120;
     match text.char_indices().nth(LONGEST) {

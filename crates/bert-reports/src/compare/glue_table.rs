@@ -68,7 +68,7 @@ pub struct GlueRow {
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct GlueTable {
-    /// Name and parameters of the published model of the checkpoint's size, if there is one.
+    /// Name of the published model of the checkpoint's size, if there is one.
     pub published: Option<&'static str>,
     /// One row per task.
     pub rows: Vec<GlueRow>,

@@ -70,7 +70,7 @@ pub fn extend_model(
     Ok(config.vocab_size)
 }
 
-/// Returns the tensors that have one row for each word.
+/// Returns the names of the tensors that have one row for each word.
 fn names_of_rows(tensors: &NamedTensors) -> Vec<String> {
     tensors.keys().filter(|name| name.ends_with(TABLE) || *name == BIAS).cloned().collect()
 }

@@ -21,7 +21,7 @@ pub struct Import {
     pub config: Option<PathBuf>,
     /// The vocabulary; `None` for the tokenizer files next to the weights.
     pub vocab: Option<PathBuf>,
-    /// Tokenizer settings that the source does not record.
+    /// Tokenizer settings, which replace the recorded ones.
     pub settings: PartialSettings,
     /// Seed of the initial values of missing pre-training heads; `None` to leave them out.
     pub fresh_heads: Option<u64>,

@@ -46,7 +46,7 @@ const FILES: [&str; 8] = [
     "config.json",
 ];
 
-/// The files of the tokenizer with the maximum length.
+/// Files of the tokenizer that contain the maximum length.
 const TOKENIZER_CONFIG: &str = "tokenizer_config.json";
 const TOKENIZER: &str = "tokenizer.json";
 
@@ -101,8 +101,8 @@ pub struct Export {
 
 /// Writes the Hugging Face files of a model folder into an empty or new folder.
 ///
-/// # Errors
-/// Fails when the weights are damaged, or `target` is not empty.
+/// # Errors Fails when the weights are damaged, when `target` is not empty, or when `how` has statements for a card
+/// that this folder does not get.
 pub fn export(folder: &Path, target: &Path, how: &Export) -> Result<(), Error> {
     export_on(&Disk, folder, target, how)
 }

@@ -9,7 +9,7 @@ use bert_storage::{StagedFolder, exists};
 use bert_training::Error;
 use serde_json::{Value, json};
 
-/// Names that [`SentenceFiles::write`] writes in the folder.
+/// Names of the files and folders that [`SentenceFiles::write`] creates.
 pub(super) const FILES: [&str; 5] =
     ["modules.json", "sentence_bert_config.json", SETTINGS, POOLING, NORMALIZE];
 
@@ -17,7 +17,7 @@ pub(super) const FILES: [&str; 5] =
 const SETTINGS: &str = "config_sentence_transformers.json";
 /// The folder of the pooling module.
 const POOLING: &str = "1_Pooling";
-/// The folder of the module that divides vectors by their length.
+/// The folder of the module that divides vectors by their Euclidean norm.
 const NORMALIZE: &str = "2_Normalize";
 
 /// The modules of a sentence model.
@@ -28,8 +28,8 @@ pub(super) struct SentenceFiles {
 }
 
 impl SentenceFiles {
-    /// Returns the files of an export, with the pooling `asked`, else with the pooling of the folder; `None` if neither
-    /// the export nor the folder is of a sentence model.
+    /// Returns the files of an export, with the pooling `asked`, else the pooling of the folder, else the mean.
+    /// Returns `None` if no sentence model is requested (`is_asked`) and the folder has none.
     ///
     /// # Errors
     /// Fails when the folder has modules that cannot be exported.

@@ -39,8 +39,8 @@ fn is_of_encoder(name: &str) -> bool {
     name.starts_with("bert.")
 }
 
-/// Returns the tensors of two encoders that only one has, or that have different shapes. Poolers are not compared,
-/// because a masked LM needs none.
+/// Returns a description of each tensor that only one of two encoders has, or whose shapes differ. Poolers are not
+/// compared, because a masked LM needs none.
 fn differing_shapes(new: &NamedTensors, old: &NamedTensors) -> Vec<String> {
     let names: std::collections::BTreeSet<&String> =
         new.keys().chain(old.keys()).filter(|name| is_of_encoder(name) && !name.contains(POOLER)).collect();

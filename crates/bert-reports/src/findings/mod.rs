@@ -1,4 +1,4 @@
-//! Diagnoses a pre-training run and describes the findings in words.
+//! Diagnoses a pre-training run and describes the findings.
 //!
 //! Each [`Finding`] states the numbers that it is based on. The rules cover common problems of the reference's users: a
 //! loss at the unigram baseline, a next-sentence task that is solved too early (its labels leak), labels of a single
@@ -292,7 +292,7 @@ fn overfitting(run: &RunRecord) -> Option<Finding> {
     ))
 }
 
-/// Returns the folder of the best weights if they are the weights of a step.
+/// Returns the folder of the best weights if they are the weights of step `step`.
 fn best_folder(run: &RunRecord, step: u64) -> Option<PathBuf> {
     let folder = run.folder.join(BEST);
     let saved: EvaluationRecord = read_record(&folder.join(EVALUATION)).ok()?;

@@ -19,7 +19,7 @@ pub enum LiveState {
     Finished,
 }
 
-/// A name and its value, in words.
+/// A name and its value as text.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct LiveFigure {
     /// The name.
@@ -35,9 +35,9 @@ pub struct LiveStatus {
     pub name: String,
     /// `pre-training` or `fine-tuning`.
     pub kind: &'static str,
-    /// Whether it is in progress.
+    /// The state: in progress, stopped or finished.
     pub state: LiveState,
-    /// The state in words: `running`, `stopped at step 30`, `finished`.
+    /// The state as text: `running`, `stopped at step 30`, `finished`.
     pub state_text: String,
     /// Finished steps; in a fine-tuning, the steps of the present seed.
     pub step: u64,
@@ -49,11 +49,11 @@ pub struct LiveStatus {
     pub findings: Vec<Finding>,
     /// The data of the charts, for the script of the page.
     pub charts: Vec<Value>,
-    /// The latest losses, smoothed, for a small curve.
+    /// All losses, averaged to at most 60 values and smoothed, for a small curve.
     pub losses: Vec<f64>,
 }
 
-/// Returns the state of a run, also in words.
+/// Returns the state of a run, and its text.
 pub(super) fn state(in_use: bool, step: u64, steps: u64) -> (LiveState, String) {
     match (in_use, step >= steps && steps > 0) {
         (true, _) => (LiveState::Running, "running".into()),

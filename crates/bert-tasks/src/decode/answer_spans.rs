@@ -1,9 +1,9 @@
 //! Converts token scores into answer texts.
 //!
 //! Ports `write_predictions` of the reference's `run_squad.py`. It combines the best start and end positions of every
-//! window, keeps the valid spans, and returns the best ones with probabilities. For SQuAD 2.0 it predicts "no answer"
-//! if `[CLS]` scores higher than the best answer by more than a threshold. The reference aligns two tokenizations; this
-//! module quotes the answer from the text by the byte positions of its tokens.
+//! window, keeps the spans that can be answers, and returns the best ones with probabilities. For SQuAD 2.0 it
+//! predicts "no answer" if `[CLS]` scores higher than the best answer by more than a threshold. The reference aligns
+//! two tokenizations; this module quotes the answer from the text by the byte positions of its tokens.
 
 use serde::{Deserialize, Serialize};
 
@@ -103,7 +103,8 @@ pub fn answer(
     PredictedAnswer { text, n_best, null_score_difference: difference }
 }
 
-/// Returns every valid span of a start candidate and an end candidate.
+/// Returns every span from a start candidate to an end candidate that lies in the text, is not too long, and begins at
+/// a token that has its maximum context in the window.
 fn candidates(
     context: &str,
     question: &EncodedQuestion,

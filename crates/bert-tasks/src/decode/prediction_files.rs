@@ -73,7 +73,7 @@ pub fn write_probabilities(out: &mut dyn Write, rows: &[Vec<f32>]) -> io::Result
     out.flush()
 }
 
-/// Writes the wrongly predicted examples, most confident first: number, label, prediction, the prediction's
+/// Writes the wrongly predicted examples, most confident first: index, label, prediction, the prediction's
 /// probability, text or texts. For a regression, writes all examples, largest error first, with the error in place of
 /// the probability.
 ///

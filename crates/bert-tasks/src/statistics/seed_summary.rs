@@ -115,7 +115,7 @@ impl SeedSummary {
         Self { interval, ..self }
     }
 
-    /// Returns warnings about runs whose answers are all the same, and about a mean that is not at least two standard
+    /// Returns warnings about runs whose answers are all the same, and about a mean that is at most two standard
     /// errors above the majority-class baseline; the standard error is the larger of the standard errors of these two
     /// accuracies.
     pub fn warnings(&self) -> Vec<String> {

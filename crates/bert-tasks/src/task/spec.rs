@@ -84,7 +84,7 @@ pub struct TaskSpec {
     /// Whether the published test file has labels that may be scored. CFIMDB's test file has a label column, but all
     /// its labels are blanked: they are 0.
     pub test_has_labels: bool,
-    /// Marker for missing annotator agreement in the label column; such rows are skipped, as usual.
+    /// Label that marks missing annotator agreement; rows with it are skipped, as in published results on SNLI.
     pub unlabelled: Option<&'static str>,
     /// GLUE's submission file of each test split.
     pub submissions: &'static [(Split, &'static str)],

@@ -358,7 +358,8 @@ impl FileSystem for PowerCut {
 mod tests {
     use super::*;
 
-    /// Checks that the simulation detects writes in place without fsync.
+    /// Checks the contents after a file was renamed over another one without fsync: the old ones, the new ones, none,
+    /// or zeros, depending on the seed.
     #[test]
     fn careless_writing_loses_data() {
         let mut found = std::collections::BTreeSet::new();

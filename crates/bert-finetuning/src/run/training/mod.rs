@@ -308,7 +308,7 @@ pub(crate) struct TaskDraw {
 }
 
 impl TaskDraw {
-    /// Returns the number of the task of a step in an epoch, both counted from 0.
+    /// Returns the index of the task of step `step`, which is in epoch `epoch`; both count from 0.
     pub(crate) fn task(self, sizes: &[usize], epoch: u64, seed: u64, step: u64) -> usize {
         drawn_task(sizes, self.sampling.power(self.temperature, epoch, self.epochs), seed, step)
     }
@@ -352,7 +352,7 @@ mod tests {
             let first = (0..4000).filter(|&step| drawn_task(&sizes, power, 7, step) == 0).count();
             first as f64 / 4000.0
         };
-        // Four standard errors are .02 and .032.
+        // Four standard errors are .019, .027 and .032.
         assert!((share(1.0) - 0.9).abs() < 0.02, "{}", share(1.0));
         assert!((share(0.5) - 0.75).abs() < 0.03, "{}", share(0.5));
         assert!((share(0.0) - 0.5).abs() < 0.032, "{}", share(0.0));

@@ -152,7 +152,7 @@ fn control_group(root: &Path, groups: &str) -> Option<u64> {
     lowest
 }
 
-/// Formats a number of bytes with two or three digits, as `1.2 GiB` or `340 MiB`.
+/// Formats a number of bytes in MiB or GiB, as `1.2 GiB` or `340 MiB`.
 pub fn bytes_in_words(bytes: u64) -> String {
     let mib = bytes as f64 / f64::from(1 << 20);
     match mib {

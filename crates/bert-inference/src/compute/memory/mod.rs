@@ -209,7 +209,7 @@ impl StepMemory {
         self.total() as f64 * ACCURACY <= limit.bytes as f64
     }
 
-    /// Returns the memory needed for each part, and the limit, in words.
+    /// Returns a sentence with the memory that each part needs, and the limit.
     pub fn describe(&self, limit: &MemoryLimit) -> String {
         format!(
             "a step needs about {} of memory ({} for weights, gradients and moments, {} for the layers, {} for logits \

@@ -185,7 +185,8 @@ impl<'a> CheckpointFolder<'a> {
         self.0.path_of(&name(step))
     }
 
-    /// Writes and commits a checkpoint, then deletes those that `retention` does not keep.
+    /// Writes and commits a checkpoint. Then deletes the checkpoints that `retention` does not keep, and all later
+    /// ones, which are corrupt.
     ///
     /// # Errors
     /// Fails when a file cannot be written; if the disk is full, the error says how many bytes the checkpoint needs.

@@ -12,7 +12,7 @@ use crate::model_dir::checkpoint::OPTIMIZER;
 /// A number that an optimizer keeps for each element of a parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OptimizerState {
-    /// Name, without a point. The file of a checkpoint has a tensor `NAME.PARAMETER`.
+    /// Name, which contains no dot. The file of a checkpoint has a tensor `NAME.PARAMETER`.
     pub name: &'static str,
     /// Whether the state is a mean of squares, which is never negative.
     pub is_square: bool,

@@ -59,7 +59,7 @@ fn is_berts(template: &Value, vocabulary: &Vocabulary, has_pairs: bool) -> bool 
     }
 }
 
-/// Returns the pieces of a template with their segments in words.
+/// Returns the pieces of a template with their segments as text, in the form of [`SINGLE`].
 fn pieces(template: &Value) -> String {
     let pieces = template.as_array().into_iter().flatten().map(|piece| {
         let [special, text] = ["SpecialToken", "Sequence"].map(|kind| &piece[kind]);

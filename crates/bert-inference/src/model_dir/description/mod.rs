@@ -56,7 +56,7 @@ pub struct ModelDescription {
     /// The pooling method of a sentence model: it computes one vector from the vectors of a text's tokens.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pooling: Option<Pooling>,
-    /// Whether the vector of a text is divided by its length.
+    /// Whether the vector of a text is divided by its Euclidean norm.
     #[serde(skip_serializing_if = "bert_storage::is_default")]
     pub normalize: bool,
     /// Modules of a sentence model that this workspace cannot compute.

@@ -15,7 +15,7 @@ pub enum Pooling {
 
 impl Pooling {
     /// Returns one vector for `vectors`, which have this width and are stored one after the other. Divides the result
-    /// by its length if `normalize` is true.
+    /// by its Euclidean norm if `normalize` is true.
     pub(crate) fn pooled(self, vectors: &[f32], width: usize, normalize: bool) -> Vec<f32> {
         let mut pooled = vectors[..width].to_vec();
         if self == Self::Mean {

@@ -1,5 +1,6 @@
 //! Reads the parts of a description that are in the files of `transformers` and sentence-transformers. A setting that
-//! changes the results is applied or rejected. Padding and the treatment of output text never change results.
+//! changes the results is applied or rejected. Settings for padding and for the decoding of ids are ignored, because
+//! they never change results.
 
 use std::path::Path;
 

@@ -104,7 +104,7 @@ impl Graph {
         name.to_string()
     }
 
-    /// Adds an input of integers.
+    /// Adds an input of integers. Returns its name.
     pub(super) fn input(&mut self, name: &str, dims: &[Dim]) -> String {
         self.inputs.push(value_info(name, Element::I64, dims));
         name.to_string()
