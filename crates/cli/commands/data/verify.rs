@@ -49,7 +49,7 @@ fn table(checks: &[Check]) -> Table {
     }
 }
 
-/// One checked file, checkpoint or sum.
+/// A checked file or checkpoint, or the recount of all rows.
 #[derive(Serialize)]
 struct Check {
     name: String,

@@ -31,7 +31,7 @@ struct Cost {
     batch_size: f64,
 }
 
-/// Measures short runs and keeps their costs.
+/// An estimator that measures short runs and keeps their costs.
 pub(super) struct Estimator<'a> {
     scratch: tempfile::TempDir,
     stop: &'a StopFlag,

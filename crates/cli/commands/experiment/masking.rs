@@ -1,4 +1,4 @@
-//! The experiment masking: what the data builder does to a text, stage by stage.
+//! The experiment masking: the stages in which the data builder turns a text into instances.
 
 use bert_data::stages::{InstanceStage, SegmentStage, StageRules, Stages};
 use bert_data::{MaskRules, Nsp, PairRules, default_max_predictions};

@@ -215,7 +215,7 @@ fn comparisons(planner: &Planner<'_>, plan: &[PlannedRun]) -> anyhow::Result<Vec
     Ok(compared)
 }
 
-/// Returns the result in one sentence: what the comparisons show, or else the range of the means.
+/// Returns the result in one sentence: the outcome of the comparisons, or else the range of the means.
 fn verdict(compared: &[Compared], rows: &Rows) -> String {
     let mut pairs: Vec<&SettingPair> = Vec::new();
     for one in compared {

@@ -34,7 +34,7 @@ impl Cell {
         Self::number(Some(value as f64), 0)
     }
 
-    /// Returns the number of the cell.
+    /// Returns the value of the cell; `None` for text and for a missing value.
     pub(super) fn value(&self) -> Option<f64> {
         match self {
             Self::Text(_) => None,

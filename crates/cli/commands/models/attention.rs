@@ -1,4 +1,4 @@
-//! `bert attention` writes a page that shows what each attention head attends to.
+//! `bert attention` writes a page with the attention of every head.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,4 @@
-//! `bert inspect` shows the instances and statistics of a data folder, or what a model folder can be used for.
+//! `bert inspect` shows the instances and statistics of a data folder, or the uses of a model folder.
 
 use std::path::{Path, PathBuf};
 

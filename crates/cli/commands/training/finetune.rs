@@ -80,7 +80,8 @@ pub fn run(mut args: Args) -> anyhow::Result<()> {
     print_table(args.format, &report, finetune_table(&report), |_| summary(&report))
 }
 
-/// Downloads the checkpoint and the adapters that a configuration names by their names on the Hub.
+/// Downloads the checkpoint and the adapters of a configuration that are models of the Hub. Replaces the checkpoint by
+/// its name with the commit, and each adapter by its folder.
 fn start_from_names(config: &mut FinetuneConfig, quiet: bool) -> anyhow::Result<()> {
     config.checkpoint = pinned_start(&config.checkpoint, &config.output, quiet)?;
     for adapter in &mut config.adapters.fusion {

@@ -10,8 +10,8 @@ use clap::{Args as _, FromArgMatches as _};
 
 use crate::options::numbers;
 
-/// Parses the flags of `finetune` after `--`. `own` are flags that the command sets itself, each with its value. The flags
-/// replace the values that `defaults` gives.
+/// Parses the flags of `finetune` after `--`. `own` are flags that the command sets itself, each with its value.
+/// `flags` take precedence over `defaults`.
 pub(in crate::commands) fn parse_flags(
     own: &[(&str, &str)],
     defaults: &[String],

@@ -134,7 +134,7 @@ struct Ranks {
 /// The result of a run, when all ranks have ended.
 struct Ended {
     code: i32,
-    /// The first failure in words.
+    /// The first failure as text.
     reason: String,
     /// Whether a signal has asked this process to stop.
     is_stopping: bool,
@@ -280,7 +280,7 @@ fn common_code(statuses: &[ExitStatus], first: Option<usize>) -> i32 {
         .unwrap_or(0)
 }
 
-/// Returns the reason for the end of the run in words: the killed rank, or else the first failure.
+/// Returns the reason for the end of the run as text: the killed rank, or else the first failure.
 fn reason(statuses: &[ExitStatus], first: Option<usize>) -> String {
     let killed = statuses.iter().position(|status| status.signal().is_some());
     let Some(rank) = killed.or(first) else { return String::new() };

@@ -71,7 +71,7 @@ impl LogCommand {
         self.finish_within(|| if stop.requested().is_some() { LIMIT_OF_STOP } else { LIMIT })
     }
 
-    /// Ends a program that no longer reads its input. Returns the reason in words.
+    /// Ends a program that no longer reads its input. Returns the reason as text.
     pub(super) fn finish_closed(self) -> String {
         self.finish_within(|| LIMIT_OF_CLOSED)
             .unwrap_or_else(|| "--log-command has closed its input".to_string())
