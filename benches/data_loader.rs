@@ -31,7 +31,7 @@ struct Args {
     batch_size: usize,
     #[arg(long, default_value_t = 3)]
     epochs: u64,
-    /// Number of length buckets for the last figure.
+    /// Number of length buckets in the last measurement.
     #[arg(long, default_value_t = 8)]
     length_buckets: usize,
     /// Measure only the documents layout, one epoch, and the peak memory of the process.

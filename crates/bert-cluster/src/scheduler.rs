@@ -39,7 +39,7 @@ impl Scheduler {
         }
     }
 
-    /// Completes when there have been no executors for too long, and never otherwise.
+    /// Completes when there have been no executors for the time `patience`, and never otherwise.
     pub(crate) async fn lost(&self) {
         let mut last = Instant::now();
         while last.elapsed() < self.patience {

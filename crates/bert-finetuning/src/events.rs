@@ -1,7 +1,7 @@
 //! Defines the events that a fine-tuning reports to its caller while it runs, and writes the losses and scores among
 //! them to `OUTPUT/.runs/progress.jsonl` for `bert watch`.
 //!
-//! The file is not synced, a resumed fine-tuning continues it, and it is removed with `.runs/` when the report is written.
+//! The file is not synced. A resumed fine-tuning continues it. It is removed with `.runs/` when the report is written.
 
 use std::io::Write;
 

@@ -5,7 +5,7 @@
 pub struct Message(Vec<u8>);
 
 impl Message {
-    /// Adds a number.
+    /// Adds an integer.
     #[must_use]
     pub fn int(mut self, field: u32, value: i64) -> Self {
         self.varint(u64::from(field) << 3);
@@ -21,7 +21,7 @@ impl Message {
         self
     }
 
-    /// Adds a number of double precision.
+    /// Adds a double.
     #[must_use]
     pub fn double(mut self, field: u32, value: f64) -> Self {
         self.varint(u64::from(field) << 3 | 1);
@@ -45,7 +45,7 @@ impl Message {
         values.into_iter().fold(self, |message, value| message.bytes(field, value))
     }
 
-    /// Adds several numbers, each as a field of its own.
+    /// Adds several integers, each as a field of its own.
     #[must_use]
     pub fn ints(self, field: u32, values: impl IntoIterator<Item = i64>) -> Self {
         values.into_iter().fold(self, |message, value| message.int(field, value))

@@ -150,7 +150,7 @@ impl RunRecord {
         StepScale { sequences, tokens, hours: [steps, hours] }
     }
 
-    /// Returns the seconds of all steps from number `first`, and the part of these seconds that was spent waiting for
+    /// Returns the seconds of all steps from step `first` on, and the part of these seconds that was spent waiting for
     /// data.
     pub(crate) fn seconds(&self, first: u64) -> (f64, f64) {
         let steps = self.timing.iter().filter(|step| step.step >= first);

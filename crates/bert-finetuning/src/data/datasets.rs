@@ -193,10 +193,11 @@ impl FinetuneConfig {
         self.data_table().filter(|_| self.dev_file.is_none())
     }
 
-    /// Returns the columns of a table: `--columns`, or those with the usual names.
+    /// Returns the columns of a table: `--columns`, or `text`, `text_b` if the table has it, and `label`.
     ///
     /// # Errors
-    /// Fails when the table cannot be read, or when its columns do not have the usual names; the error then lists them.
+    /// Fails when the table cannot be read, or when it lacks the column `text` or `label`; the error then lists its
+    /// columns.
     fn columns_of(&self, train: &Path) -> Result<Vec<String>, Error> {
         if !self.table.columns.is_empty() {
             return Ok(self.table.columns.clone());

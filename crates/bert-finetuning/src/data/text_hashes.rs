@@ -32,7 +32,7 @@ pub(crate) trait Texts {
     /// Returns the text to quote in messages.
     fn quoted(&self) -> String;
 
-    /// Returns the number of the example's class; 0 if it has no class.
+    /// Returns the class number of the example; 0 if it has no class.
     fn class(&self) -> usize {
         0
     }

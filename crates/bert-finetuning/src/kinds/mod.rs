@@ -203,14 +203,15 @@ pub(crate) trait FinetuneTask {
     }
 }
 
-/// A batch of sequences with targets at tokens; each target has two numbers.
+/// A batch of sequences, and two integers for each target: the start and the end of an answer, or the position and the
+/// tag of a word.
 pub(crate) struct TokenBatch {
     pub(crate) padded: PaddedBatch,
     pub(crate) targets: [Vec<i32>; 2],
 }
 
 impl TokenBatch {
-    /// Returns both numbers of all targets.
+    /// Returns the first and the second integers of all targets, `[targets]` each.
     pub(crate) fn targets(&self, device: &Device) -> [Tensor<1, Int>; 2] {
         self.targets.each_ref().map(|numbers| int_vector(numbers, device))
     }

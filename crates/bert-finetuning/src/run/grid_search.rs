@@ -42,7 +42,7 @@ impl<'a, T: FinetuneTask> CellRuns<'a, T> {
     /// Returns the best run's model.
     ///
     /// # Errors
-    /// Fails when an earlier process saved it and it is missing now.
+    /// Fails when an earlier process saved the model and its file is missing now.
     pub(crate) fn model(&self, output: &Path) -> Result<&T::Model, Error> {
         let best = &self.finished[self.best];
         best.model.as_ref().ok_or_else(|| missing_model(output, best.report.seed))

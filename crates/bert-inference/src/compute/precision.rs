@@ -55,7 +55,8 @@ impl PrecisionChoice {
 
     /// Rejects bf16 where the device lacks it, or where it cannot be faster than f32.
     ///
-    /// # Errors Fails when bf16 is rejected; the error names the flag. Also fails when the device cannot be opened.
+    /// # Errors
+    /// Fails when bf16 is rejected; the error names the flag. Also fails when the device cannot be opened.
     pub fn check(self, device: DeviceName, kernels: KernelChoice) -> Result<(), Error> {
         let available = match (self, device) {
             (Self::Bf16, DeviceName::Wgpu(_)) => has_bf16(&device.open()?),

@@ -202,12 +202,12 @@ pub fn predict(
     Ok(predictions)
 }
 
-/// Writes the answers to texts in memory, as [`predict`] does; the line of a text is its number, from 1. A text with a
-/// second text is a pair.
+/// Writes the answers to texts in memory, as [`predict`] does; the line of a text is its position in the input, from
+/// 1. A text with a second text is a pair.
 ///
 /// # Errors
-/// Fails when a text does not fit the head; the error names its number. Also fails when the device fails, or when the
-/// results cannot be written.
+/// Fails when a text does not fit the head; the error names its position. Also fails when the device fails, or when
+/// the results cannot be written.
 pub fn predict_texts<'a>(
     predictor: &Predictor,
     texts: impl IntoIterator<Item = InputText<'a>>,

@@ -75,7 +75,7 @@ struct Target<'a> {
 enum TargetKind<'a> {
     /// The class or the score with this index.
     Output(&'a Classifier, usize),
-    /// The word with this id at the mask with this number; `position` is the position of the mask.
+    /// The word with the id `id` at the mask with the index `mask`; `position` is the position of this mask.
     Word { filler: &'a MaskFiller, id: usize, mask: usize, position: usize },
 }
 
@@ -146,7 +146,7 @@ impl Prober {
 }
 
 impl TargetKind<'_> {
-    /// Returns the probability or the score. Masks keep their number when a word is removed.
+    /// Returns the probability or the score. Masks keep their indices when a word is removed.
     fn value(self, encoded: &EncodedPair) -> Result<f32, Error> {
         match self {
             Self::Output(classifier, index) => {

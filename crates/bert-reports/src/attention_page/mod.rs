@@ -37,8 +37,8 @@ const STYLE: &str = include_str!("page.css");
 
 /// Returns the page for `text`, with the attention of one model, or of several next to each other.
 ///
-/// `neurons` is the model's number of the layer whose queries and keys are on the page. By default, the page has the
-/// queries and keys of all layers, or of the first layer only if more layers would leave too little space for the
+/// `neurons` is the index, in the model, of the layer whose queries and keys are on the page. By default, the page has
+/// the queries and keys of all layers, or of the first layer only if more layers would leave too little space for the
 /// weights. The size of a page is at most 400 kB per model up to 68 tokens, and 5,850 bytes per token and model for
 /// more tokens: small weights are stored as 0 until the page is small enough. The page states below which value
 /// weights are 0.

@@ -101,8 +101,9 @@ pub struct Export {
 
 /// Writes the Hugging Face files of a model folder into an empty or new folder.
 ///
-/// # Errors Fails when the weights are damaged, when `target` is not empty, or when `how` has statements for a card
-/// that this folder does not get.
+/// # Errors
+/// Fails when the weights are damaged, when `target` is not empty, or when `how` has statements for a card that this
+/// folder does not get.
 pub fn export(folder: &Path, target: &Path, how: &Export) -> Result<(), Error> {
     export_on(&Disk, folder, target, how)
 }

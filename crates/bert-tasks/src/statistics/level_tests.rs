@@ -18,7 +18,7 @@ const EXAMPLES: [usize; 2] = [277, 872];
 const SPREADS: [f64; 5] = [0.0, 0.01, 0.02, 0.03, 0.04];
 /// Simulated pairs of fine-tunings for each cell of the grid.
 const PAIRS: u64 = 3000;
-/// Probability of a right answer, and share of such examples.
+/// Probability of a right answer, and share of the examples with this probability.
 const KINDS: [(f64, f64); 3] = [(0.98, 0.65), (0.5, 0.25), (0.02, 0.1)];
 
 /// A cell of the grid.

@@ -94,7 +94,8 @@ impl Experiment {
 
     /// Returns the experiment with this name.
     ///
-    /// # Errors Fails when there is none, or when its file is invalid.
+    /// # Errors
+    /// Fails when there is none, or when its file is invalid.
     pub(super) fn named(name: &str) -> anyhow::Result<Self> {
         let found = FILES.iter().find(|(known, _)| *known == name);
         let (name, text) = found.with_context(|| format!("unknown experiment {name:?}"))?;

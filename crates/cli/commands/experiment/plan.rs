@@ -43,7 +43,7 @@ pub(super) enum Work {
 /// One planned run.
 #[derive(Clone, Debug)]
 pub(super) struct PlannedRun {
-    /// The number of the checkpoint, from 0.
+    /// The index of the checkpoint, from 0.
     pub(super) model: usize,
     /// The name of the setting.
     pub(super) setting: String,

@@ -37,7 +37,8 @@ const FLIPS: usize = 6;
 
 /// Trains with every setting, replaces words in the dev sets, and returns a report, or `None` after a dry run.
 ///
-/// # Errors Fails as [`train`] does, and when a model or a dev set cannot be read.
+/// # Errors
+/// Fails as [`train`] does, and when a model or a dev set cannot be read.
 pub(super) fn run(args: &Args, experiment: &Experiment, stop: &StopFlag) -> anyhow::Result<Option<Report>> {
     check_output(args)?;
     let mut planner = Planner::new(args, experiment)?;

@@ -16,11 +16,11 @@ const MIN_TEXT: usize = 18;
 
 /// The columns that fit a width.
 struct Layout {
-    /// The numbers of the columns, in their order.
+    /// The indices of the columns, in their order.
     columns: Vec<usize>,
     /// The widths of the columns.
     widths: Vec<usize>,
-    /// The numbers of the columns that do not fit.
+    /// The indices of the columns that do not fit.
     hidden: Vec<usize>,
 }
 

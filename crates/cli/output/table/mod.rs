@@ -186,8 +186,8 @@ impl Table {
         Self::from_figures(text.lines().map(figure).collect())
     }
 
-    /// Returns the numbers of the columns whose cells differ, and a caption with the other columns, such as `task
-    /// rte, seeds 5`. Columns of measured numbers are never in the caption.
+    /// Returns the indices of the columns whose cells differ, and a caption with the other columns, such as `task rte,
+    /// seeds 5`. Columns of measured numbers are never in the caption.
     fn divided(&self) -> (Vec<usize>, String) {
         let is_equal = |at: &usize| {
             let cell = |row: &Vec<String>| row.get(*at).cloned();

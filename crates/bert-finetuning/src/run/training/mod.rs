@@ -39,7 +39,7 @@ struct EpochRate {
 /// A run in progress, without its model and optimizer. The model `M` has the heads of all tasks.
 pub(crate) struct Training<'a, T: FinetuneTask, M> {
     tasks: Vec<TrainedTask<'a, T>>,
-    /// Returns the model of the task with this number.
+    /// Function that returns the model of the task with this index.
     task_model: fn(&M, usize) -> T::Model,
     /// The draw of the task of each step; `None` with one task.
     draw: Option<TaskDraw>,
@@ -81,8 +81,8 @@ impl<'a, T: FinetuneTask, M: Module> Training<'a, T, M> {
         }
     }
 
-    /// Returns the state of the newest checkpoint, if there is one, else the given state, and computes what all steps
-    /// share.
+    /// Returns the state of the newest checkpoint, if there is one, else the given state. Computes the outputs of
+    /// frozen encoders, which all steps share.
     ///
     /// # Errors
     /// Fails when the checkpoint cannot be read, or when a stop is requested.

@@ -11,8 +11,9 @@ use crate::error::Error;
 impl DeviceName {
     /// Opens the device (without autodiff). On a GPU, computes one small product as a check.
     ///
-    /// # Errors Fails when this build lacks the backend, when the machine lacks the hardware or its driver, when the
-    /// product is not finite, or when the name is [`DeviceName::Auto`].
+    /// # Errors
+    /// Fails when this build lacks the backend, when the machine lacks the hardware or its driver, when the product is
+    /// not finite, or when the name is [`DeviceName::Auto`].
     pub fn open(self) -> Result<Device, Error> {
         match self {
             Self::Auto => Err(Error::option("device", "auto must be replaced by the device that it selects")),

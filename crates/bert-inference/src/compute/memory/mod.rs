@@ -59,8 +59,9 @@ pub enum Verdict {
     TooMuch(MemoryLimit),
 }
 
-/// Compares an estimate with the limits. Returns the lowest fixed limit that the step certainly exceeds, or else the
-/// lowest limit that it may exceed.
+/// Compares an estimate with the limits. Returns the lowest fixed limit that the step exceeds even if the estimate is
+/// too high by the factor [`ACCURACY`], or else the lowest limit that it exceeds if the estimate is too low by this
+/// factor.
 pub fn judge(needed: &StepMemory, limits: &[MemoryLimit]) -> Verdict {
     let total = needed.total() as f64;
     let lowest = |reached: &dyn Fn(&MemoryLimit) -> bool| {
@@ -204,7 +205,7 @@ impl StepMemory {
         self.program + self.model + self.layers + self.vocabulary
     }
 
-    /// Returns whether a step certainly fits below a limit.
+    /// Returns whether a step fits below a limit even if the estimate is too low by the factor [`ACCURACY`].
     pub fn fits(&self, limit: &MemoryLimit) -> bool {
         self.total() as f64 * ACCURACY <= limit.bytes as f64
     }

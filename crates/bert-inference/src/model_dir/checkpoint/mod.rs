@@ -68,7 +68,7 @@ pub struct LoaderPosition {
     pub epoch: u64,
     /// The block of documents in the epoch, from 0.
     pub block: u64,
-    /// The number of the block's first sample in the run.
+    /// The index in the run of the block's first sample.
     pub first_sample: u64,
 }
 
@@ -227,8 +227,8 @@ impl<'a> CheckpointFolder<'a> {
         Ok(())
     }
 
-    /// Deletes the checkpoints up to `newest`, a valid one, that `retention` does not keep. Later checkpoints are
-    /// corrupt and are not counted, because they would displace valid ones.
+    /// Deletes the checkpoints up to step `newest` that `retention` does not keep. Later checkpoints are corrupt. They
+    /// are not counted, because they would displace good ones.
     pub fn prune(&self, newest: u64, retention: RetentionPolicy) -> Result<(), Error> {
         let steps = self.steps()?;
         let counted = steps.partition_point(|&step| step <= newest);
