@@ -1,4 +1,5 @@
-//! Renders a page that compares runs, or fine-tunings: results, the settings that differ, and curves over each other.
+//! Renders a page that compares runs, or fine-tunings: results, the settings that differ, and the curves in common
+//! charts.
 //!
 //! Losses per token of models with different vocabularies are not drawn over each other, because their tokens differ.
 //! Curves of nats per character of the same held-out text are drawn over each other.
@@ -211,7 +212,7 @@ fn settings_table(runs: &[Settings]) -> Markup {
     }
 }
 
-/// Renders the curves of all runs over each other, as far as they can be compared.
+/// Renders the curves of all runs in common charts, as far as they can be compared.
 fn loss_charts(runs: &[RunRecord], notes: &mut Vec<Finding>) -> Markup {
     let vocabularies: BTreeSet<&str> = runs.iter().map(|run| run.identity.vocabulary.as_str()).collect();
     let comparable = vocabularies.len() == 1;

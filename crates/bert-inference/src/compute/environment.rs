@@ -2,7 +2,7 @@
 //!
 //! The summation order of a matrix product depends on the processor's vector instructions and L1 cache, never on the
 //! number of threads. A run that continues with a different program or on a different processor is equally valid, but
-//! its bits may differ from an uninterrupted run.
+//! its results may differ in the last bits from an uninterrupted run.
 
 use std::time::SystemTime;
 

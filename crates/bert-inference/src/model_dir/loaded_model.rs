@@ -1,5 +1,5 @@
-//! Opens a fine-tuned model folder with its configuration and report. An adapter, or a fusion of adapters, is applied
-//! to the encoder that it was trained on.
+//! Opens a fine-tuned model folder: the weights, the configuration, the tokenizer and the description. An adapter, or
+//! a fusion of adapters, is applied to the encoder that it was trained on.
 //!
 //! [`MemoryModel`] is a model whose files are in memory.
 
@@ -38,7 +38,7 @@ pub struct LoadedModel<M> {
 }
 
 impl<M: Architecture> LoadedModel<M> {
-    /// Loads the model of a folder; `policy` lists the tensors that it may lack.
+    /// Loads the model of a folder; `policy` determines the tensors that it may lack.
     pub(crate) fn open(
         folder: &Path,
         policy: LoadPolicy,
@@ -145,7 +145,7 @@ impl<M> OpenedModel<M> {
 }
 
 impl<M: Architecture> OpenedModel<M> {
-    /// Opens the folder of a full fine-tuned model; `policy` lists the tensors that it may lack.
+    /// Opens the folder of a full fine-tuned model; `policy` determines the tensors that it may lack.
     ///
     /// # Errors
     /// Fails when the folder cannot be read, or the model has fewer positions than `options` asks for.

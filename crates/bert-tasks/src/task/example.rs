@@ -38,7 +38,7 @@ pub struct Example {
     pub text_b: Option<String>,
     /// The second texts of a multiple-choice example, one of which is right.
     pub choices: Vec<String>,
-    /// The label, if the file has a valid one.
+    /// The label; `None` if the file has none, or if labels are not read.
     pub label: Option<Label>,
 }
 
@@ -130,7 +130,7 @@ pub struct Answer {
 pub struct Sentence {
     /// The words.
     pub words: Vec<String>,
-    /// One tag per word; empty if the file has no valid tags.
+    /// One tag per word; empty if tags are not read.
     pub tags: Vec<String>,
     /// Line number of the first word.
     pub line: u64,

@@ -29,7 +29,7 @@ pub(super) struct Experiment {
     pub(super) name: &'static str,
     /// The title of the page.
     pub(super) title: String,
-    /// The question, the source of the published scores and the differences from it.
+    /// The question, the source of the published scores, and the differences from this source.
     pub(super) about: String,
     /// The tasks of every setting that names none.
     pub(super) tasks: Vec<Task>,

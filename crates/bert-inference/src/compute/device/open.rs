@@ -37,8 +37,8 @@ impl DeviceName {
         }
     }
 
-    /// Returns all devices of this machine that this build can open: the CPU, then GPUs. `ndarray` is not listed,
-    /// because it is the same CPU.
+    /// Returns the devices of this machine that the backends of this build find: the CPU, then GPUs. `ndarray` is not
+    /// listed, because it is the same CPU.
     pub fn available() -> Vec<Self> {
         let found = cfg!(feature = "flex").then_some(Self::Flex).into_iter();
         #[cfg(feature = "cuda")]

@@ -11,7 +11,7 @@ use crate::model_dir::description::json_object::JsonObject;
 pub enum DefaultLength {
     /// The length that the model was trained with; the value in this variant if that length is unknown.
     Trained(usize),
-    /// The usual length of a task, limited to the positions that were trained.
+    /// The default length of a task, limited to the positions that were trained.
     Task(usize),
 }
 
@@ -20,7 +20,8 @@ pub enum DefaultLength {
 pub struct EncodingLength {
     /// Maximum number of tokens of an input, special tokens included.
     pub tokens: usize,
-    /// A remark for the user: positions that were never trained, or a length below the usual one.
+    /// A remark for the user: some positions were never trained, another file states a different length, or the length
+    /// is below the task's default.
     pub remark: Option<String>,
 }
 

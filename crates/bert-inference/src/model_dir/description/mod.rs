@@ -1,4 +1,5 @@
-//! [`ModelDescription`]: how a model was trained, which every program that reads its folder follows.
+//! [`ModelDescription`]: the settings with which a model was trained. Every program that reads the folder of the model
+//! uses them.
 //!
 //! Training and fine-tuning write the description to `model_description.json`. Most of its values are also in the files
 //! that other libraries read: the length in `tokenizer_config.json` and `tokenizer.json`, labels and activation in
@@ -130,7 +131,7 @@ impl ModelDescription {
         Err(Error::option("pooling", reason))
     }
 
-    /// Returns the pooling method of a sentence model, unless the vectors of plain texts are different.
+    /// Returns the pooling method of a sentence model that adds no prompt to texts.
     ///
     /// # Errors
     /// Fails as [`Self::sentence_pooling`] does, or when the model adds a prompt to every text.

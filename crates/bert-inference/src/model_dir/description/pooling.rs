@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The way in which the vectors of all tokens of a text become one.
+/// The method that computes one vector from the vectors of a text's tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
 #[serde(rename_all = "snake_case")]
