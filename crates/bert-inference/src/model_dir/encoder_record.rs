@@ -40,8 +40,10 @@ pub fn weights_digest(folder: &Path) -> Result<String, Error> {
 
 /// Rejects weights other than those that an adapter was trained on, if its folder records them.
 ///
+/// Only files with a recorded name are compared: a recorded file that the encoder lacks is not an error.
+///
 /// # Errors
-/// Fails when the encoder's weights differ from those that the adapter was trained on, or when a file cannot be read.
+/// Fails when a file of the encoder differs from the recorded file of the same name, or when a file cannot be read.
 pub(crate) fn check_recorded_encoder(adapter: &Path, encoder: &Path) -> Result<(), Error> {
     let path = adapter.join(ENCODER);
     if !exists(&path)? {

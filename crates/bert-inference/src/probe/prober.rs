@@ -135,8 +135,11 @@ impl Prober {
 
     /// Applies all replacements to one text or pair, and returns their effects.
     ///
+    /// A word that the text lacks has no effects. A masked-LM model predicts nothing for a text without `[MASK]`.
+    ///
     /// # Errors
-    /// Fails when the text lacks the word or a required `[MASK]`, or when it becomes too long.
+    /// Fails when the text has no word at a position, when a replacement has no tokens, or when the changed text is longer
+    /// than the model reads.
     pub fn text<'a>(
         &self,
         text: impl Into<InputText<'a>>,

@@ -283,7 +283,7 @@ fn ratio(numerator: f64, denominator: f64) -> f64 {
 }
 
 /// Returns the scores of a constant answer to examples with these labels: their most frequent class (ties go to the lower
-/// number), which is the best constant answer, or the mean of the scores of the training set.
+/// class number), which is the best constant answer, or the mean of the scores of the training set.
 ///
 /// # Panics
 /// Panics if one of the sets is empty.
