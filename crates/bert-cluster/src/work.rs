@@ -141,7 +141,8 @@ impl Work {
     }
 }
 
-/// Returns the configuration with paths that are valid on every machine of the cluster.
+/// Returns the configuration with absolute paths, because the processes of the cluster may run in other folders. URLs
+/// are left unchanged.
 fn absolute(config: &BuildConfig) -> BuildConfig {
     let absolute = |path: &Path| {
         if is_url(path) {

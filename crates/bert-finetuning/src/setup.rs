@@ -104,8 +104,8 @@ impl BaseCheckpoint {
     /// whose defaults are used.
     ///
     /// # Errors
-    /// Fails when one of them cannot be opened, when they do not match, or when the task has pairs of texts but the
-    /// model has only one segment.
+    /// Fails when the device or the checkpoint cannot be opened, when files of the checkpoint contradict each other, or
+    /// when the task has pairs of texts but the model has only one segment.
     pub(crate) fn open(
         config: &FinetuneConfig,
         saved: Option<&Value>,

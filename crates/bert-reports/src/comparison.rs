@@ -212,7 +212,8 @@ fn settings_table(runs: &[Settings]) -> Markup {
     }
 }
 
-/// Renders the curves of all runs in common charts, as far as they can be compared.
+/// Renders the curves of all runs in common charts. If the vocabularies differ, losses per token are left out, and the
+/// reason is shown and added to `notes`.
 fn loss_charts(runs: &[RunRecord], notes: &mut Vec<Finding>) -> Markup {
     let vocabularies: BTreeSet<&str> = runs.iter().map(|run| run.identity.vocabulary.as_str()).collect();
     let comparable = vocabularies.len() == 1;

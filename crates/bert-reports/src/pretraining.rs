@@ -32,7 +32,7 @@ const REFERENCES: [[&str; 5]; 4] = [
     ["BERT-base, 720 M words (google-research/bert#649)", "90,000 steps of 896", "60 to 63", "", ""],
 ];
 
-/// Returns the page of a pre-training run, with the curves of `others` for comparison.
+/// Returns the page of a pre-training run, with the curves of each run of `others` that has the same vocabulary.
 ///
 /// # Errors
 /// Fails when the files of a run cannot be read.

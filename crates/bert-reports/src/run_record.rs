@@ -66,7 +66,8 @@ impl RunRecord {
         })
     }
 
-    /// Returns the record with the baselines, if the data is still the data of the run. This reads the training text.
+    /// Returns the record with the baselines, or without them if the training data has changed or cannot be read. This
+    /// reads the training text.
     pub(crate) fn with_baselines(self) -> Self {
         let baselines = self.instances.and_then(|_| {
             let config = &self.config;

@@ -69,7 +69,7 @@ impl Embeddings {
         Ok(Self { labels, lines, vectors, dimensions, truncation: Truncation::default() })
     }
 
-    /// Returns the first `count` labels that are words: labels of two or more letters that are not continuation pieces.
+    /// Returns the vectors of the first `count` words: labels of two or more letters that are not continuation pieces.
     /// If there are fewer, single ideographs follow. Vocabularies are sorted by frequency, so these words are frequent.
     #[must_use]
     pub fn words(&self, count: usize) -> Self {
@@ -202,7 +202,7 @@ fn covariance(rows: &[f64], d: usize) -> Vec<f64> {
 }
 
 /// Returns the eigenvectors of the largest eigenvalues of a symmetric matrix, and these eigenvalues, by orthogonal
-/// iteration. The largest entry of each vector is positive.
+/// iteration. The entry of each vector with the largest absolute value is positive.
 fn principal_components(matrix: &[f64], d: usize) -> ([Vec<f64>; COMPONENTS], [f64; COMPONENTS]) {
     // The start vectors have no symmetry and are the same in every run.
     let start = |seed: usize| {

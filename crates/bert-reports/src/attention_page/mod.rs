@@ -101,8 +101,8 @@ fn model_data(model: &NamedAttention<'_>, neurons: Option<usize>, shell: usize) 
     data
 }
 
-/// Renders a sentence about the strongest pattern of a model: the head that attends most to one relative position, and
-/// the share of the attention of all heads that is on the special tokens.
+/// Renders two sentences about a model: which head attends most, on average, to the token before, the token itself or
+/// the next token, and the share of the attention of all heads that is on the special tokens.
 fn result(model: &NamedAttention<'_>) -> Markup {
     let NamedAttention { name, attention } = model;
     let count = attention.tokens.len();

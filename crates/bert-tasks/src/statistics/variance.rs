@@ -140,7 +140,8 @@ impl Variance {
         Self::sum(&[first, second], |group| first.mean_deviation(group) - second.mean_deviation(group))
     }
 
-    /// Adds the variance between runs on each side and the variance of `deviation` between the groups of examples.
+    /// Returns the variance between runs, summed over the sides, and the variance of `deviation` between the groups of
+    /// examples, from which the residual variance is subtracted.
     fn sum(sides: &[&RunScores], deviation: impl Fn(usize) -> f64) -> Self {
         let groups = sides[0].groups();
         let between = (0..groups).map(|group| deviation(group).powi(2)).sum::<f64>() / groups as f64;

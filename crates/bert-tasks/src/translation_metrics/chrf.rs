@@ -7,7 +7,7 @@ const ORDER: usize = 6;
 const BETA: f64 = 2.0;
 
 /// Returns three counts for each order: n-grams of the hypothesis, of the reference, and matches. Only the reference
-/// with the best score is counted.
+/// with the best score is counted. If the reference has no n-grams of an order, the count of the hypothesis is 0.
 pub(super) fn counts(hypothesis: &str, references: &[&str]) -> Vec<u64> {
     let characters = |text: &str| split_like_python(text).flat_map(str::chars).collect::<Vec<char>>();
     let hypothesis = characters(hypothesis);

@@ -113,7 +113,8 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     print_table(args.format, &result, result.table(), as_table)
 }
 
-/// Returns the files of pairs; a folder is replaced by its files of tables, in the order of their names.
+/// Returns the files of pairs; a folder is replaced by its `.jsonl`, `.tsv`, `.csv` and `.parquet` files, in the order
+/// of their names.
 fn files(inputs: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     for input in inputs {

@@ -216,7 +216,7 @@ impl Measured<'_> {
         Ok(())
     }
 
-    /// Adds the rows of the sequences: both tasks after the second one.
+    /// Adds two rows for each sequence of two tasks: the scores of both tasks after the second was trained.
     fn sequences(&self, rows: &mut Vec<Vec<Cell>>) -> anyhow::Result<()> {
         for (first, second) in ordered_pairs(&tasks_in(self.plan)) {
             let name = sequence_name(&first, &second);

@@ -96,7 +96,7 @@ impl<'a> Planner<'a> {
     /// Creates a planner and opens the checkpoints that the flags name.
     ///
     /// # Errors
-    /// Fails when a checkpoint cannot be opened, or a folder is not given.
+    /// Fails when a checkpoint cannot be opened, or when `--data` or `--output` is not given.
     pub(super) fn new(args: &'a Args, experiment: &'a Experiment) -> anyhow::Result<Self> {
         let missing = |flag| {
             let reason = format!("is required for the experiment {}", experiment.name);

@@ -61,7 +61,8 @@ impl<T: FinetuneTask, M: Module> Training<'_, T, M> {
         ScoredModel::new(task, model, self.epochs_of_task(number), task.selection_part(), stop)
     }
 
-    /// Records an epoch of a task.
+    /// Records the losses and scores of an epoch of a task, and warns if the run has diverged. With one task, keeps the
+    /// model if it is the best so far.
     fn record(
         &mut self,
         number: usize,

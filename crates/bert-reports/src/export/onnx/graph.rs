@@ -122,7 +122,7 @@ impl Graph {
         self.outputs.push(value_info(name, Element::F32, dims));
     }
 
-    /// Returns the bytes of the model. `metadata` are keys and values for the user.
+    /// Returns the bytes of the model. `metadata` are the entries of `metadata_props`.
     pub(super) fn into_model(self, name: &str, metadata: &[(&str, String)]) -> Vec<u8> {
         let graph = Message::default()
             .each(1, self.nodes)

@@ -58,8 +58,9 @@ pub struct OnnxModel {
 /// Writes the graph of a model folder into an empty or new folder.
 ///
 /// # Errors
-/// Fails when the weights are damaged or do not match their configuration, when the class has no graph, or when
-/// `target` is not empty.
+/// Fails when the weights are damaged or do not match their configuration, when the weight type is bf16, when there is
+/// no graph for the class of the model, when the graph is larger than a protocol buffer can be, or when `target` is not
+/// empty.
 pub fn export_onnx(folder: &Path, target: &Path, how: &Export) -> Result<OnnxModel, Error> {
     let element = match how.weight_type {
         WeightType::F32 => Element::F32,

@@ -23,7 +23,7 @@ impl Probes {
     /// Applies all replacements to all texts, and returns the changes.
     ///
     /// # Errors
-    /// Fails when nothing is predicted.
+    /// Fails when a replacement cannot be applied, or when the model predicts nothing for the texts.
     pub(super) fn new(args: &Args, folder: &Path, prober: &Prober) -> anyhow::Result<Self> {
         let probes = match (&args.text, &args.input, &args.data) {
             (_, _, Some(data)) => {
