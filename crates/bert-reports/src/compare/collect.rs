@@ -60,8 +60,8 @@ pub(crate) fn named_warnings(name: &str, report: &FinetuneReport) -> Vec<String>
 /// Reads the reports of `folders` and groups them by configuration.
 ///
 /// # Errors
-/// Fails when a folder has no report, a report is from another program, the tasks or dev sets differ, a seed occurs
-/// twice, or the predictions of a single configuration cannot be read.
+/// Fails when a folder has no report, a report cannot be read, the tasks or dev sets differ, a seed occurs twice, or the
+/// predictions of a single configuration cannot be read.
 pub fn collect(folders: &[PathBuf]) -> Result<Collection, Error> {
     let mut results: Vec<SavedResult> = Vec::new();
     for folder in folders {

@@ -26,7 +26,7 @@ pub struct ScoreSummary {
 /// Scores the outputs of several runs on the same sentences. `references[i]` has the references of sentence `i`.
 ///
 /// # Panics
-/// Panics if there are no runs or no sentences, or if their numbers differ.
+/// Panics if there are no runs or no sentences, or if a run does not have one output for each sentence.
 pub fn summarize(
     metric: TranslationMetric,
     runs: &[Vec<String>],

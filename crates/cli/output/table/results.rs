@@ -8,7 +8,7 @@ use bert_training::{Evaluation, PretrainOutcome};
 
 use super::{Column, Table, p_value};
 
-/// Returns the names and values of the losses and accuracies of an evaluation.
+/// Returns the names and values of an evaluation: number of instances, losses and accuracies.
 pub fn evaluation_figures(evaluation: &Evaluation) -> Vec<(String, String)> {
     let percent = |share: f64| format!("{:.1}", 100.0 * share);
     let nats = |loss: f64| format!("{loss:.4}");

@@ -24,7 +24,7 @@ pub type OptimizerValues = BTreeMap<String, Vec<Vec<f32>>>;
 /// Reads `optimizer.safetensors` of a verified checkpoint: the tensors `STATE.PARAMETER` by name.
 ///
 /// # Errors
-/// Fails when the file cannot be read or parsed, or a value is not a finite number.
+/// Fails when the file cannot be read or parsed, when a tensor is not F32, or when a value is not a finite number.
 pub fn read_optimizer_tensors(path: &Path) -> Result<BTreeMap<String, Vec<f32>>, Error> {
     let corrupt = |reason: String| corrupt(path, reason);
     let bytes = fs::read(path.join(OPTIMIZER)).map_err(Error::io("read", &path.join(OPTIMIZER)))?;
