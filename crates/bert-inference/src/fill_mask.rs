@@ -97,7 +97,7 @@ impl MaskFiller {
         &self.opened.length
     }
 
-    /// Returns the probabilities at each `[MASK]`.
+    /// Returns the probabilities of all word pieces at each `[MASK]`.
     pub(crate) fn probabilities(&self, encoded: &EncodedPair) -> Result<Vec<MaskProbabilities>, Error> {
         let OpenedModel { model, text, device, .. } = &self.opened;
         let mask = text.vocabulary.mask_id();

@@ -27,18 +27,18 @@ pub struct HubRequest {
     pub is_storage: bool,
 }
 
-/// An answer.
+/// An answer of the server.
 #[derive(Clone, Debug)]
 pub struct HubReply {
-    /// Status.
+    /// HTTP status code.
     pub status: u16,
     /// Headers.
     pub headers: Vec<(&'static str, String)>,
     /// Bytes of the body.
     pub body: Vec<u8>,
-    /// Number of bytes of the body that are sent before the connection is closed.
+    /// Number of bytes of the body that are sent.
     pub sent: usize,
-    /// Whether the connection stays open after these bytes.
+    /// Whether the connection stays open after these bytes, instead of being closed.
     pub stalls: bool,
 }
 

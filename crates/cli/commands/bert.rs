@@ -214,7 +214,7 @@ fn with_example(command: clap::Command) -> clap::Command {
     }
 }
 
-/// Returns the four programs.
+/// Returns the commands of the four programs: `bert`, `make-pretrain-data`, `pretrain` and `finetune`.
 #[must_use]
 pub fn programs() -> Vec<clap::Command> {
     let main = [make_pretrain_data::Args::command(), pretrain::Args::command(), finetune::Args::command()];

@@ -16,13 +16,13 @@ use bert_storage::with_flags;
 /// The first word of a message, which is coloured on a terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Word {
-    /// The program has failed.
+    /// A failure that ends the program.
     Error,
-    /// Probably wrong.
+    /// A probable mistake.
     Warning,
-    /// Worth knowing.
+    /// A remark.
     Note,
-    /// As expected.
+    /// A good result.
     Good,
 }
 

@@ -123,11 +123,11 @@ pub struct SharedTexts {
     pub(crate) part: Part,
     /// Name of the other set: `the training set`, `dev`, or the training set of another task.
     pub compared_with: String,
-    /// Number of examples of the set.
+    /// Number of examples of the scored set.
     pub examples: usize,
-    /// Examples with the same texts as an example of the other set.
+    /// Number of its examples with the same texts as an example of the other set.
     pub equal: usize,
-    /// Examples with a text that is also in the other set, including the equal examples.
+    /// Number of its examples with a text that is also in the other set, including the equal examples.
     pub with_shared_text: usize,
     /// Whether the set counts as part of the other one: at least nine tenths of its examples are in the other set, with
     /// at least a hundred different texts; or both sets have the same examples.
@@ -276,11 +276,11 @@ pub(crate) fn groups<T: Texts>(examples: &[T], key: impl Fn(&TextHashes) -> u64)
 pub(crate) enum Part {
     /// Examples held out of train, for choosing epochs and cells.
     HeldOut,
-    /// Dev.
+    /// The dev set.
     Dev,
     /// The second dev set, if the task has one.
     DevMismatched,
-    /// Test, if its labels are published.
+    /// The test set, if its labels are published.
     Test,
 }
 

@@ -190,7 +190,7 @@ impl<'a> SavedRuns<'a> {
     }
 }
 
-/// The location of one run.
+/// One run in [`FOLDER`], and the time of its last checkpoint.
 pub(crate) struct SavedRun<'a> {
     folder: StagedFolder<'a>,
     pub(crate) seed: u64,
@@ -219,7 +219,7 @@ impl<M> RestoredState<M> {
     /// the same shapes.
     ///
     /// # Errors
-    /// Fails when the file of the model cannot be read.
+    /// Fails when the file of the model cannot be read, or when its tensors have other names or shapes.
     pub(crate) fn best_model<B: Architecture>(&self, shape: B) -> Result<Option<B>, Error> {
         let Some(folder) = &self.folder else { return Ok(None) };
         let tensors = read_safetensors(&folder.join(BEST))?;

@@ -180,7 +180,7 @@ fn chosen_layers(layers: &[i32], count: usize) -> Result<Vec<usize>, Error> {
     layers.iter().map(number).collect()
 }
 
-/// Returns head numbers; an empty list means all heads.
+/// Returns the numbers of the chosen heads; all heads if the list is empty.
 fn chosen_heads(heads: &[usize], count: usize) -> Result<Vec<usize>, Error> {
     if let Some(head) = heads.iter().find(|head| **head >= count) {
         let reason = format!("the model has no head {head}; the heads of a layer are 0 to {}", count - 1);

@@ -51,7 +51,7 @@ pub(super) struct Edit {
 }
 
 impl Edit {
-    /// Returns the position after the replacement of a token outside the word.
+    /// Returns the position that a token outside the word has after the replacement.
     pub(super) fn moved(&self, position: usize) -> usize {
         if position > self.start { position.saturating_add_signed(self.growth) } else { position }
     }

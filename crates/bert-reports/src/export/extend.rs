@@ -84,7 +84,7 @@ fn random_rows(config: &BertConfig, seed: u64) -> Result<Vec<f32>, Error> {
 
 /// A tensor with one row for each piece of the vocabulary.
 struct Table {
-    /// Values of a row.
+    /// Number of values in a row.
     width: usize,
     /// Number of rows that belong to old pieces; further rows are padding.
     old_words: usize,

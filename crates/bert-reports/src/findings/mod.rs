@@ -24,11 +24,11 @@ const FEW_STEPS: usize = 200;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
-    /// As expected.
+    /// A good result.
     Good,
-    /// Worth knowing.
+    /// A remark.
     Note,
-    /// Probably wrong.
+    /// A probable mistake.
     Warning,
 }
 

@@ -22,7 +22,7 @@ pub struct SpecialIds {
 pub struct EncodedPair {
     /// Token ids.
     pub input_ids: Vec<u32>,
-    /// 0 up to the first `[SEP]`, 1 from there on.
+    /// 0 up to and including the first `[SEP]`, 1 after it.
     pub segment_ids: Vec<u32>,
 }
 

@@ -49,7 +49,8 @@ impl InputArgs {
     }
 }
 
-/// Returns the runs in a folder: the folder itself, or its subfolders that are runs.
+/// Returns the runs in a folder: its subfolders that are runs, or the folder itself if it is a run or has no such
+/// subfolder.
 pub(crate) fn runs_in(path: &Path) -> Vec<PathBuf> {
     let is_run =
         |path: &Path| ["run.json", "report.json", ".runs"].iter().any(|name| path.join(name).exists());

@@ -25,7 +25,7 @@ pub(super) struct Summary<'a> {
     pub(super) pages: [PathBuf; 3],
 }
 
-/// Returns the table of `--format`.
+/// Returns the table that `--format` prints: a row for each figure.
 pub(super) fn summary_table(results: &Summary<'_>) -> Table {
     let columns = COLUMNS.map(|(first, second)| Column::number(format!("{first} {second}")));
     let row = |Row { figure, values }: &Row| [vec![(*figure).to_owned()], values.to_vec()].concat();

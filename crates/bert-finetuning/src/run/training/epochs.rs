@@ -118,7 +118,7 @@ impl<T: FinetuneTask, M: Module> Training<'_, T, M> {
         }
     }
 
-    /// Adds the masked-LM scores to the last epoch.
+    /// Measures the masked-LM scores with `--forgetting-data`, and adds them to the last epoch.
     pub(super) fn measure_forgetting(
         &mut self,
         model: &M,
