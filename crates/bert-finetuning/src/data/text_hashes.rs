@@ -13,7 +13,7 @@ use twox_hash::XxHash3_64;
 /// not matter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TextHashes {
-    /// All texts together.
+    /// Hash of all texts together.
     pub(crate) whole: u64,
     /// Hashes of the single texts that are looked up in other sets.
     parts: Vec<u64>,

@@ -183,7 +183,7 @@ impl<'a> SavedRuns<'a> {
         LiveLog::open(&self.output.inside(FOLDER))
     }
 
-    /// Returns the location of a run.
+    /// Returns the saved run of a grid cell, counted from 0, and a seed.
     pub(crate) fn run(&self, cell: usize, seed: u64) -> SavedRun<'a> {
         let folder = self.output.inside(FOLDER).inside(&format!("cell-{}-seed-{seed}", cell + 1));
         SavedRun { folder, seed, keeps_finished: self.keeps_finished, last_checkpoint: Instant::now() }

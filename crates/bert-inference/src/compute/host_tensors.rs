@@ -17,7 +17,7 @@ pub fn int_vector(values: &[i32], device: &Device) -> Tensor<1, Int> {
     Tensor::from_data(TensorData::new(values.to_vec(), [values.len()]), device)
 }
 
-/// Returns floating-point numbers as a vector.
+/// Returns floating-point numbers as a tensor with one dimension.
 pub fn float_vector(values: Vec<f32>, device: &Device) -> Tensor<1> {
     let length = values.len();
     Tensor::from_data(TensorData::new(values, [length]), device)

@@ -41,7 +41,7 @@ pub struct LiveStatus {
     pub state_text: String,
     /// Finished steps; in a fine-tuning, the steps of the present seed.
     pub step: u64,
-    /// All steps.
+    /// Total number of steps.
     pub steps: u64,
     /// Loss, held-out results, rate, speed and time left, as far as they are known.
     pub figures: Vec<LiveFigure>,

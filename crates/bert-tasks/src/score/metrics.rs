@@ -75,9 +75,9 @@ fn check_lengths(predictions: &[Label], labels: &[Label]) {
 /// One example's contribution to a ratio of sums, such as the F1 of entities.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Ratio {
-    /// Added to the numerator.
+    /// Value that is added to the numerator.
     pub numerator: f64,
-    /// Added to the denominator.
+    /// Value that is added to the denominator.
     pub denominator: f64,
 }
 

@@ -27,7 +27,7 @@ pub struct AnswerRules {
 }
 
 impl AnswerRules {
-    /// Returns the rules for some questions: by character if most answers have ideographs.
+    /// Returns the rules for a set of questions. Answers are compared by character if most of them have ideographs.
     pub fn new(version_2: bool, questions: &[Question]) -> Self {
         let answers = || questions.iter().flat_map(|question| &question.answers);
         let ideographic = answers().filter(|answer| answer.text.chars().any(is_ideograph)).count();

@@ -29,7 +29,7 @@ pub struct Args {
     checkpoint: PathBuf,
 
     /// Show sentences: a file with one text per line, or - for standard input. Each is pooled as the model
-    /// states, else the mean of its last hidden states [default: the words of the vocabulary].
+    /// states, else by the mean of its last hidden states [default: the words of the vocabulary].
     #[arg(long, value_name = "FILE|-")]
     input: Option<PathBuf>,
 

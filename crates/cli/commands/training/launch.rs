@@ -134,7 +134,7 @@ struct Ranks {
 /// The result of a run, when all ranks have ended.
 struct Ended {
     code: i32,
-    /// The first failure as text.
+    /// The reason for the end as text; empty if no rank failed.
     reason: String,
     /// Whether a signal has asked this process to stop.
     is_stopping: bool,

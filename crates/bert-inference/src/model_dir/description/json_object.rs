@@ -22,10 +22,10 @@ pub(super) struct JsonObject {
 }
 
 impl JsonObject {
-    /// Reads a file of a folder.
+    /// Reads a file of a folder; a missing file counts as an empty object.
     ///
     /// # Errors
-    /// Fails when the file cannot be read or holds no object.
+    /// Fails when the file cannot be read, or when it does not contain a JSON object.
     pub(super) fn read(folder: &Path, name: &str) -> Result<Self, Error> {
         let path = folder.join(name);
         if !exists(&path)? {
