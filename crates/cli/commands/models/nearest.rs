@@ -28,8 +28,8 @@ pub struct Args {
     #[arg(required = true, value_name = "QUERY")]
     queries: Vec<String>,
 
-    /// Search among sentences: a file with one text per line. Each is pooled as the model states, else by the mean of its
-    /// last hidden states.
+    /// Search among sentences: a file with one text per line. Each is pooled as the model states, else by the mean of
+    /// its last hidden states.
     #[arg(long, value_name = "FILE")]
     input: Option<PathBuf>,
 
