@@ -212,7 +212,7 @@ fn most_frequent(head: &Head<'_>, bytes: &[u8]) -> u8 {
 
 /// Returns the separator of a file that is clearly a table even without the name of one. Either nine of ten lines have
 /// as many tabs as the first, apart from blank lines and comments at the beginning; or the first line contains column
-/// names, and each row has the same number of values.
+/// names, and nine of ten rows have the same number of values.
 fn separator(head: &Head<'_>) -> Option<u8> {
     let lines: Vec<&str> = head.lines().collect();
     let rows = lines.iter().skip_while(|line| line.starts_with('#') && !line.contains('\t'));
@@ -237,7 +237,8 @@ fn is_header(line: &str, separator: u8) -> bool {
     are_column_names(&fields)
 }
 
-/// Returns whether the fields of a first row are column names: distinct words without white space around them.
+/// Returns whether the fields of a first row are column names: distinct words without white space around them. The first
+/// one may be missing, as for the index that pandas writes.
 pub(super) fn are_column_names<S: AsRef<str>>(fields: &[S]) -> bool {
     let is_name = |name: &str| {
         let inside = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | ' ');
@@ -246,11 +247,17 @@ pub(super) fn are_column_names<S: AsRef<str>>(fields: &[S]) -> bool {
             && name.ends_with(|c: char| c.is_alphanumeric() || c == '_')
             && name.chars().all(inside)
     };
-    let different: HashSet<&str> = fields.iter().map(S::as_ref).collect();
-    fields.len() > 1 && different.len() == fields.len() && different.into_iter().all(is_name)
+    let mut different: HashSet<&str> = fields.iter().map(S::as_ref).collect();
+    let is_index = |name: &str| name.is_empty() || name == "Unnamed: 0";
+    let has_index =
+        fields.first().is_some_and(|name| is_index(name.as_ref()) && different.remove(name.as_ref()));
+    fields.len() > 1
+        && different.len() + usize::from(has_index) == fields.len()
+        && different.into_iter().all(is_name)
 }
 
-/// Returns whether at least two rows follow the header, each with the same number of values.
+/// Returns whether at least two rows follow the header, and nine of ten have as many values as the header. A different row
+/// is an error of the table, not text.
 fn rows_agree(head: &Head<'_>, separator: u8) -> bool {
     let mut reader = csv::ReaderBuilder::new().delimiter(separator).from_reader(head.text.as_bytes());
     let mut good: Vec<bool> = reader.byte_records().map(|row| row.is_ok()).collect();
@@ -258,7 +265,8 @@ fn rows_agree(head: &Head<'_>, separator: u8) -> bool {
         // The last row may be cut.
         good.pop();
     }
-    good.len() >= 2 && good.into_iter().all(|good| good)
+    let agreeing = good.iter().filter(|&&good| good).count();
+    agreeing >= 2 && 10 * agreeing >= 9 * good.len()
 }
 
 #[cfg(test)]
@@ -309,6 +317,12 @@ mod tests {
         let semicolons = "id;text\n1;\"a; b\"\n2;c\n";
         assert_eq!(layout_of("a.csv", semicolons), Layout::Separated(b';'));
         assert_eq!(layout_of("a", semicolons), Layout::Separated(b';'));
+        let odd = "25;2026-01-25;Es war alt; niemand kam.\n";
+        let rows: String =
+            (1..25).map(|row| format!("{row};2026-01-{row:02};Die Mühle brannte.\n")).collect();
+        assert_eq!(layout_of("a.txt", &format!("id;datum;text\n{rows}{odd}")), Layout::Separated(b';'));
+        let with_index = ",review,label\n0,\"Good, really\",1\n1,Bad,0\n";
+        assert_eq!(layout_of("a.txt", with_index), Layout::Separated(b','));
         let without_header = "1;Ja, nein, ja.;a\n2;Der Fluss stieg.;b\n3;Das Wehr, das alte, hielt.;a\n";
         assert_eq!(layout_of("a.csv", without_header), Layout::Separated(b';'));
         assert_eq!(layout_of("A.CSV.gz", "text\none\n"), Layout::Separated(b','));

@@ -233,7 +233,7 @@ fn lines_that_are_not_utf8_keep_their_place() {
     let intact = counts(&build(folder.path(), "articles.txt", &articles, |config| config));
     let mut lines: Vec<Vec<u8>> = articles.lines().map(|line| line.as_bytes().to_vec()).collect();
     let (bad, filled) = (4, lines.iter().filter(|line| !line.is_empty()).count());
-    // One letter of a word; U+FFFD is no letter, so the word stays one line of the sentence.
+    // Replaces the last letter of a line by a byte that is not UTF-8.
     let damaged = |number: usize, lines: &mut Vec<Vec<u8>>| {
         let line = &mut lines[number - 1];
         let letter = line.iter().rposition(u8::is_ascii_lowercase).unwrap();
