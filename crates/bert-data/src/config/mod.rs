@@ -173,8 +173,8 @@ pub struct BuildConfig {
 
     /// Language whose rules find the ends of sentences, for --split-sentences, wrapped lines, tables and dumps: an ISO 639
     /// code, with or without region. There are rules for am, ar, bg, bn, ca, da, de, el, en, es, fi, fr, gu, hi, hy, it, ja,
-    /// kk, kn, ml, mr, my, nl, pa, pl, pt, ru, sk, ta, te, uk and their relatives; a warning names any other language. tr and az
-    /// also lower-case I and dotted I as in Turkish [default: the language in the header of a Wikipedia dump, else en].
+    /// kk, kn, ml, mr, my, nl, pa, pl, pt, ru, sk, ta, te, uk and their relatives; a warning names any other language. If
+    /// given, tr and az also lower-case I and dotted I as in Turkish [default: the language in the header of a Wikipedia dump, else en].
     #[cfg_attr(feature = "cli", arg(long, value_name = "CODE"))]
     #[setters(into)]
     pub language: Option<String>,

@@ -8,6 +8,7 @@ use std::path::Path;
 use bert_storage::digest_bytes;
 use bert_text::{Format, recorded_name};
 use bert_tokenization::TokenizerSettings;
+use bert_tokenization::turkic::is_turkic;
 use serde::{Deserialize, Serialize};
 
 use crate::config::hold_out::HoldOut;
@@ -220,7 +221,7 @@ impl ResolvedConfig {
             random: *random,
             split_sentences: *split_sentences,
             line_breaks: *line_breaks,
-            language: language.clone().filter(|_| splits).or(default),
+            language: language.clone().filter(|language| splits || is_turkic(language)).or(default),
             text_column: have_columns.then(|| text_column.clone()),
             strict_utf8: *strict_utf8,
             lossy_utf8: *lossy_utf8,

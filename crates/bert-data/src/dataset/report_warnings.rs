@@ -1,5 +1,7 @@
 //! Warnings about a data set, found in its figures.
 
+use bert_tokenization::turkic::is_turkic;
+
 use super::report::{DataReport, MAX_UNCOVERED, MAX_UNCOVERED_ONE_PASS, TextKinds, fraction};
 use crate::config::language::{has_sentence_rules, language_code};
 use crate::config::resolved::ResolvedConfig;
@@ -105,6 +107,14 @@ impl DataReport {
             warn(format!(
                 "The sentence splitter has no rules for the language {language}; its sentences were ended as in English."
             ));
+        }
+        let is_turkic = config.language.as_deref().is_some_and(is_turkic);
+        if is_turkic && config.do_lower_case && config.random == RandomMode::Keyed {
+            warn(
+                "Words were lower-cased as in Turkish (I to ı), but a model folder cannot state this rule, and the \
+                 programs that read the model lower-case I to i: lower-case their texts before."
+                    .to_owned(),
+            );
         }
         if self.invalid_utf8_lines > 0 {
             warn(format!("{} line(s) were not UTF-8 and were repaired.", self.invalid_utf8_lines));

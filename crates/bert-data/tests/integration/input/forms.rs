@@ -232,14 +232,14 @@ fn lines_that_are_not_utf8_keep_their_place() {
     let articles = format!("{article}\n\n").repeat(10);
     let intact = counts(&build(folder.path(), "articles.txt", &articles, |config| config));
     let mut lines: Vec<Vec<u8>> = articles.lines().map(|line| line.as_bytes().to_vec()).collect();
-    let (bad, filled) = (4, lines.iter().filter(|line| !line.is_empty()).count());
+    let filled: Vec<usize> = (0..lines.len()).filter(|&at| !lines[at].is_empty()).collect();
     // Replaces the last letter of a line by a byte that is not UTF-8.
-    let damaged = |number: usize, lines: &mut Vec<Vec<u8>>| {
-        let line = &mut lines[number - 1];
+    let damaged = |at: usize, lines: &mut Vec<Vec<u8>>| {
+        let line = &mut lines[filled[at]];
         let letter = line.iter().rposition(u8::is_ascii_lowercase).unwrap();
         line[letter] = 0xe9;
     };
-    (0..bad).for_each(|at| damaged(5 + 12 * at, &mut lines));
+    (0..4).for_each(|at| damaged(4 + 12 * at, &mut lines));
     std::fs::write(folder.path().join("latin.txt"), lines.join(&b'\n')).unwrap();
     let base = config(
         &[&folder.path().join("latin.txt")],
@@ -252,11 +252,11 @@ fn lines_that_are_not_utf8_keep_their_place() {
     assert!(repaired.2.contains("4 line(s) were not UTF-8"), "{}", repaired.2);
     let strict = run(&BuildConfig { strict_utf8: true, ..base.clone() }).unwrap_err().to_string();
     assert!(strict.contains("latin.txt:5: invalid UTF-8"), "{strict}");
-    (0..filled / 20).for_each(|at| damaged(6 + 12 * at % (lines.len() - 12), &mut lines));
+    (0..filled.len() / 15).for_each(|at| damaged(5 + 14 * at, &mut lines));
     std::fs::write(folder.path().join("latin.txt"), lines.join(&b'\n')).unwrap();
     let many = run(&base).unwrap_err().to_string();
     assert!(
-        many.contains("latin.txt:5: ") && many.contains(&format!("of {filled} lines are not UTF-8")),
+        many.contains("latin.txt:5: ") && many.contains(&format!("of {} lines are not UTF-8", filled.len())),
         "{many}"
     );
 }

@@ -186,3 +186,15 @@ fn words_beyond_the_limit_of_the_folder_are_reported() {
     let stated = warnings("as-stated");
     assert!(stated.contains("4 sentence(s) of long.txt have words that are too long"), "{stated}");
 }
+
+#[test]
+fn lower_case_as_in_turkish_is_recorded() {
+    let folder = german(&serde_json::json!({"type": "BertNormalizer"}));
+    let base =
+        config(&[&folder.path().join("text.txt")], &folder.path().join("words"), &folder.path().join("out"));
+    let turkish = BuildConfig { language: Some("tr".to_owned()), nsp: bert_data::Nsp::Off, ..base };
+    let manifest = run(&turkish).unwrap().manifest;
+    assert_eq!(manifest.config.language.as_deref(), Some("tr"));
+    let warnings = manifest.report.warnings.join("\n");
+    assert!(warnings.contains("lower-cased as in Turkish"), "{warnings}");
+}
