@@ -321,6 +321,9 @@ fn adapter_fusion_trains_an_attention() {
 #[test]
 fn adapter_fusion_rejects_conflicting_options() {
     let folder = with_two_adapters();
+    folder.ok(&format!("{QUICK} --checkpoint run --output tuned"));
+    let line = format!("{QUICK} --fusion rte,wnli --checkpoint tuned/model --output x");
+    folder.refused(&line, 4, "the adapter was trained on other weights");
     train_adapter(&folder, "wnli", "--adapter-reduction 2 --seeds 2 --output wnli2");
     let one = QUICK.to_string() + " --checkpoint run --output other";
     for (flags, code, message) in [

@@ -68,6 +68,12 @@ fn one_encoder_learns_two_tasks() {
         let last = &epochs[3][at]["dev"];
         assert!((number(own, "/dev/metrics/0/mean") - number(last, "/accuracy")).abs() < 1e-12);
         folder.ok(&format!("bert report both/{task}"));
+        assert_eq!(own["identity"]["together"], json!("rte, sst-2 (sampling: annealed)"));
+        assert!(
+            folder
+                .text(&format!("both/{task}/model/README.md"))
+                .contains("| trained together with | rte, sst-2 ")
+        );
     }
     let predicted =
         folder.ok("bert predict --checkpoint both/sst-2 --input glue/SST-2/dev.tsv --format text").stdout;

@@ -79,6 +79,13 @@ fn fine_tuned_model_has_a_card() {
     assert!(exported.contains("license: apache-2.0\n") && exported.contains("| commit |"), "{exported}");
     folder.ok("bert export tuned other --name me/rte");
     assert!(folder.text("other/README.md").contains("from_pretrained(\"me/rte\")"));
+    folder.ok(&format!("{tune} --random-init --freeze-encoder --seeds 1 --output fresh"));
+    let fresh = folder.text("fresh/model/README.md");
+    assert!(
+        fresh.contains("| start | random weights in the shape of ")
+            && fresh.contains("| trainable_layers | 0 |")
+    );
+    assert_eq!(folder.json("fresh/model/model_description.json")[0]["trained_positions"], 0);
     folder.ok(&format!("{tune} --adapter lora --seeds 1 --output adapter"));
     assert!(folder.text("adapter/model/README.md").contains("an adapter without its encoder"));
 }

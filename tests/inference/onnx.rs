@@ -79,6 +79,11 @@ fn graph_has_the_golden_bytes() {
     ];
     assert_eq!(folder.names("graph"), files);
     folder.refused("bert export models/encoder out --format onnx --weights bf16", 2, "choose f32 or f16");
+    folder.refused(
+        "bert export models/encoder out --format onnx --license mit",
+        2,
+        "--license: is written to the card",
+    );
 }
 
 /// Gives a copy of an encoder a head, in the class of the configuration.

@@ -37,12 +37,9 @@ impl Setup<'_> {
             && config.trainable_layers.is_none()
             && config.adapters.adapter.is_none()
             && config.adapters.fusion.is_empty();
-        let base = checkpoint.description.trained_positions;
-        let trained_positions = if config.random_init {
-            Some(max_seq_length)
-        } else {
-            base.map(|trained| if trains_positions { trained.max(max_seq_length) } else { trained })
-        };
+        let base = if config.random_init { Some(0) } else { checkpoint.description.trained_positions };
+        let trained_positions =
+            base.map(|trained| if trains_positions { trained.max(max_seq_length) } else { trained });
         ModelDescription {
             max_seq_length: Some(max_seq_length),
             trained_positions,

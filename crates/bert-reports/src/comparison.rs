@@ -268,7 +268,7 @@ fn finetunings(tunings: &[(String, FinetuneReport)]) -> Markup {
             Cell::Text(report.dev.interval.as_ref().map_or("–".into(), Interval::range)),
             figure(statistics.map(|s| s.max)),
             Cell::Figure(report.dev.runs.len().to_string()),
-            Cell::Text(report.start.display().to_string()),
+            Cell::Text(report.start_text()),
         ]
     };
     let settings = |(name, report): &(String, FinetuneReport)| -> Settings {

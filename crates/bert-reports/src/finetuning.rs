@@ -63,9 +63,8 @@ pub fn finetuning_page(folder: &Path) -> Result<Report, Error> {
 
 /// Returns the subject in the head of the page: starting model, examples, epochs, learning rate, commit.
 fn about(report: &FinetuneReport) -> Vec<String> {
-    let shape = if report.config.random_init { "random weights in the shape of " } else { "" };
     vec![
-        format!("Fine-tuning of {shape}{}", report.start.display()),
+        format!("Fine-tuning of {}", report.start_text()),
         format!("{} training examples", grouped(report.train_examples as u64)),
         format!("{} dev examples", grouped(report.dev.examples as u64)),
         format!(
@@ -149,11 +148,9 @@ fn findings(report: &FinetuneReport) -> Vec<Finding> {
 
 fn tiles_of(report: &FinetuneReport) -> Vec<Figure<'static>> {
     let mut tiles = score_tiles(&report.dev);
-    let start = report.start.display();
-    let from = if report.config.random_init {
-        format!("random weights in the shape of {start}")
-    } else {
-        format!("started from {start}")
+    let from = match report.start_text() {
+        random if report.config.random_init => random,
+        start => format!("started from {start}"),
     };
     tiles.push(("training examples", grouped(report.train_examples as u64), from));
     let [trained, all] = [report.parameters.trained, report.parameters.all].map(|count| count as u64);
@@ -354,7 +351,7 @@ fn errors_table(folder: &Path, seed: u64) -> Markup {
     }
     let shown = errors.iter().take(ERRORS).map(|line| line.split('\t').map(Cell::from).collect());
     html! {
-        h2 { "Errors, highest confidence first" }
+        h2 { "Errors, " (if header.contains(&"error") { "largest" } else { "highest confidence" }) " first" }
         p.note { (shown.len()) " of " (grouped(errors.len() as u64)) " in " (file) "." }
         (table(&header, shown))
     }

@@ -264,7 +264,9 @@ impl FinetuneConfig {
         check(has_dev, "dev_file", "is required without `.data`")?;
         let distinct: BTreeSet<&String> = table.labels.iter().collect();
         let are_valid = distinct.len() == table.labels.len() && table.labels.len() != 1;
-        check(are_valid, "labels", "must be two or more that differ from each other")
+        check(are_valid, "labels", "must be two or more that differ from each other")?;
+        let are_filled = table.labels.iter().all(|label| !label.trim().is_empty());
+        check(are_filled, "labels", "has an empty name")
     }
 }
 

@@ -8,6 +8,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
+use bert_inference::encoder_record::check_recorded_encoder;
 use bert_inference::examples::ClassifierModel;
 use bert_model::{
     AdapterConfig, AdapterFolder, Architecture, BertForMultipleChoice, BertForSequenceClassification,
@@ -114,7 +115,11 @@ impl AdapterSupport for BertForSequenceClassification {
             Some(adapter) => self.bert.with_adapter(adapter, seed)?,
             None => {
                 let dropout_prob = checkpoint.model_config.attention_probs_dropout_prob;
-                self.bert.with_fusion(&read_adapters(fusion)?, dropout_prob, seed)?
+                let adapters = read_adapters(fusion)?;
+                for adapter in &adapters {
+                    check_recorded_encoder(&adapter.path, &checkpoint.folder, "checkpoint")?;
+                }
+                self.bert.with_fusion(&adapters, dropout_prob, seed)?
             }
         };
         Ok(self)

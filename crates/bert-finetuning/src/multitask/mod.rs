@@ -100,7 +100,9 @@ pub fn multitask(
         let run = training.finish(number, &state.model, stop);
         let run = run.or_else(|error| training.pause(error, &state, &mut saved_run, stop))?;
         let runs = CellRuns::single(&cells[number], run, model_config);
-        write_output(task, &outputs[number], runs, &saved, identities[number].clone())?;
+        let mut identity = identities[number].clone();
+        identity["together"] = together(config).into();
+        write_output(task, &outputs[number], runs, &saved, identity)?;
     }
     let report = MultitaskReport {
         sampling: *sampling,
@@ -152,6 +154,18 @@ fn locked_folder(output: &Path, resume: bool) -> Result<(StagedFolder<'static>, 
     folder.create()?;
     let lock = folder.lock(LOCK)?;
     Ok((folder, lock))
+}
+
+/// Returns the tasks that train one encoder and their sampling, which affect the scores of each task.
+fn together(config: &MultitaskConfig) -> String {
+    let MultitaskConfig { tasks, sampling, temperature, .. } = config;
+    let names: Vec<&str> = tasks.iter().map(|config| config.task.spec().name).collect();
+    let sampling = match sampling {
+        Sampling::Proportional => "proportional".to_string(),
+        Sampling::Annealed => "annealed".to_string(),
+        Sampling::Temperature => format!("temperature {temperature}"),
+    };
+    format!("{} (sampling: {sampling})", names.join(", "))
 }
 
 /// Returns the configurations with the fastest device in place of `--device auto`, the same for all tasks, and with

@@ -3,6 +3,7 @@
 use bert_inference::hub_model::hub_name;
 use bert_inference::present_folder;
 use bert_tasks::{Kind, Metric, Task};
+use serde_json::Value;
 
 use crate::config::HeadKind;
 use crate::files::folder::MODEL;
@@ -30,10 +31,14 @@ pub fn card_of_finetuning(report: &FinetuneReport) -> Card {
     } else {
         python_usage(class)
     };
-    let base = present_folder(&report.start).map(|folder| stated_in(&folder)).unwrap_or_default();
+    let base = present_folder(&report.start).filter(|_| !report.config.random_init);
+    let base = base.map(|folder| stated_in(&folder)).unwrap_or_default();
     let file_name = || report.start.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let start = hub_name(&report.start).map_or_else(file_name, |name| name.to_string());
+    let mut start = hub_name(&report.start).map_or_else(file_name, |name| name.to_string());
     let mut limits = limits(report);
+    if report.config.random_init {
+        start = format!("random weights in the shape of {start}");
+    }
     if let Some(license) = &base.license {
         limits.push(format!("The licence of the model that it started from, {start}, is {license}."));
     }
@@ -57,7 +62,16 @@ pub fn card_of_finetuning(report: &FinetuneReport) -> Card {
 fn settings(report: &FinetuneReport, start: String) -> Vec<(&'static str, String)> {
     let number = |value: &dyn std::fmt::Debug| format!("{value:?}");
     let seeds: Vec<String> = report.runs.iter().map(|run| run.seed.to_string()).collect();
-    vec![
+    let config = &report.config;
+    let adapter = config.adapters.adapter.map(|kind| number(&kind).to_lowercase());
+    let layers = if config.freeze_encoder { Some(0) } else { config.trainable_layers };
+    let text = |value: &Value| value.as_str().map(str::to_string);
+    let optional = [
+        ("trained together with", text(&report.identity["together"])),
+        ("adapter", adapter),
+        ("trainable_layers", layers.map(|layers| layers.to_string())),
+    ];
+    let mut settings = vec![
         ("start", start),
         ("training examples", report.train_examples.to_string()),
         ("seeds", seeds.join(", ")),
@@ -66,7 +80,9 @@ fn settings(report: &FinetuneReport, start: String) -> Vec<(&'static str, String
         ("num_train_epochs", number(&report.resolved.num_train_epochs)),
         ("max_seq_length", number(&report.resolved.max_seq_length)),
         ("commit", report.commit.clone()),
-    ]
+    ];
+    settings.extend(optional.into_iter().filter_map(|(name, value)| Some((name, value?))));
+    settings
 }
 
 /// A dev set of GLUE: its task, the name of the task on the Hub, and its digest.

@@ -75,6 +75,12 @@ pub struct FinetuneReport {
 }
 
 impl FinetuneReport {
+    /// Returns the model from which training started, as a page names it.
+    pub fn start_text(&self) -> String {
+        let shape = if self.config.random_init { "random weights in the shape of " } else { "" };
+        format!("{shape}{}", self.start.display())
+    }
+
     /// Reads the report in the output folder of a fine-tuning.
     ///
     /// # Errors

@@ -38,13 +38,14 @@ pub fn weights_digest(folder: &Path) -> Result<String, Error> {
     }
 }
 
-/// Rejects weights other than those that an adapter was trained on, if its folder records them.
+/// Rejects weights other than those that an adapter was trained on, if its folder records them. `setting` is the option
+/// that names the folder of the encoder.
 ///
 /// Only files with a recorded name are compared: a recorded file that the encoder lacks is not an error.
 ///
 /// # Errors
 /// Fails when a file of the encoder differs from the recorded file of the same name, or when a file cannot be read.
-pub(crate) fn check_recorded_encoder(adapter: &Path, encoder: &Path) -> Result<(), Error> {
+pub fn check_recorded_encoder(adapter: &Path, encoder: &Path, setting: &str) -> Result<(), Error> {
     let path = adapter.join(ENCODER);
     if !exists(&path)? {
         return Ok(());
@@ -57,7 +58,7 @@ pub(crate) fn check_recorded_encoder(adapter: &Path, encoder: &Path) -> Result<(
     if recorded.as_object().is_some_and(|recorded| recorded.iter().any(is_other)) {
         Err(Error::model(format!(
             "the adapter was trained on other weights than those in {}; give the folder of its encoder with \
-             `.encoder`",
+             `.{setting}`",
             encoder.display()
         ))
         .at(adapter))

@@ -280,7 +280,7 @@ fn find_encoder(folder: &Path, named: Option<&Path>, recorded: Option<&str>) -> 
     })?;
     // An encoder named by the user is not checked: the same weights may be stored in a different format.
     if named.is_none() {
-        check_recorded_encoder(folder, &encoder)?;
+        check_recorded_encoder(folder, &encoder, "encoder")?;
     }
     Ok(encoder)
 }

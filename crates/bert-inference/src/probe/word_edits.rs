@@ -30,7 +30,8 @@ impl FromStr for Replacement {
         let expected = || "expected POSITION=WORD[,WORD...] or WORD=WORD[,WORD...]".to_string();
         let (word, replacements) = text.split_once('=').ok_or_else(expected)?;
         let replacements: Vec<String> = replacements.split(',').map(|word| word.trim().to_string()).collect();
-        if word.trim().is_empty() || replacements.iter().any(String::is_empty) {
+        let is_wrong = |word: &String| word.is_empty() || word.contains('=');
+        if word.trim().is_empty() || replacements.iter().any(is_wrong) {
             return Err(expected());
         }
         let target = match word.trim().parse() {
@@ -107,7 +108,7 @@ mod tests {
             read("he=she"),
             Ok(Replacement { target: Target::Word("he".into()), replacements: words(&["she"]) })
         );
-        for wrong in ["he", "=she", "he=", "he=she,", "0=she"] {
+        for wrong in ["he", "=she", "he=", "he=she,", "he=she,we=they", "0=she"] {
             assert!(read(wrong).is_err(), "{wrong}");
         }
     }

@@ -153,6 +153,7 @@ fn read(folder: &Path) -> Result<SavedResult, Error> {
     let by_digest = [
         ("fusion", identity["fusion"].clone()),
         ("initialization_data", identity["initialization_data"].clone()),
+        ("together", identity["together"].clone()),
         ("start", short(&digest_bytes(identity["start"].to_string().as_bytes()))),
         ("train", short(identity["train"].as_str().unwrap_or_default())),
     ];

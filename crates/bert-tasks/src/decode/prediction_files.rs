@@ -113,7 +113,11 @@ pub fn write_errors(
     let texts = if task.spec().pair { "text_a\ttext_b" } else { "text" };
     writeln!(out, "index\tlabel\tprediction\t{measure}\t{texts}")?;
     for Wrong { measure, example, prediction } in wrong {
-        let label = written_label(task, example.label.expect("checked above"));
+        let label = match example.label.expect("checked above") {
+            // Only predictions are clipped to the range of the task.
+            Label::Score(score) => written_score(task, score),
+            class => written_label(task, class),
+        };
         let prediction = written_label(task, prediction);
         // The scores of a regression that is not in GLUE, such as a table's, may be very small, so write all digits
         // of the error.
@@ -149,12 +153,16 @@ fn written_label(task: &Task, prediction: Label) -> String {
             without_tabs(task.labels().nth(class).expect("a class of the task")).into_owned()
         }
         (Kind::Regression { .. }, Label::Score(_)) => match task.as_written(prediction) {
-            Label::Score(score) if !task.spec().submissions.is_empty() => format!("{score:.3}"),
-            Label::Score(score) => score.to_string(),
+            Label::Score(score) => written_score(task, score),
             Label::Class(_) => unreachable!("a score stays a score"),
         },
         _ => panic!("a prediction of the wrong kind for task {task}"),
     }
+}
+
+/// Returns a score with three decimals where GLUE's server reads it, else with all digits.
+fn written_score(task: &Task, score: f32) -> String {
+    if task.spec().submissions.is_empty() { score.to_string() } else { format!("{score:.3}") }
 }
 
 #[cfg(test)]
@@ -186,7 +194,7 @@ mod tests {
              3\tnot_entailment\tentailment\t0.8000\ttext\t\n\
              1\tentailment\tnot_entailment\t0.6000\ttext\t\n"
         );
-        let scored = [labelled("1", Label::Score(1.0)), labelled("2", Label::Score(4.0))];
+        let scored = [labelled("1", Label::Score(1.0)), labelled("2", Label::Score(6.0))];
         let mut out = Vec::new();
         let predictions = [1.5, 2.0].map(Label::Score);
         write_errors(&mut out, &Task::Stsb, &scored, &predictions, &[vec![1.5], vec![2.0]]).unwrap();
@@ -194,7 +202,7 @@ mod tests {
         let second = text.lines().nth(1).unwrap();
         assert!(
             text.starts_with("index\tlabel\tprediction\terror\t")
-                && second.starts_with("2\t4.000\t2.000\t2.0000")
+                && second.starts_with("2\t6.000\t2.000\t4.0000")
         );
     }
 

@@ -215,11 +215,11 @@ mod tests {
 
     #[test]
     fn chinese_lines_are_joined_after_any_first_character() {
-        let line = "大水之后老人和孩子们一起修好了河边的旧磨坊因为那天夜里没有人知道水会涨得那么高所以";
+        let line = "大水之后老人和孩子们一起修好了河边的旧磨坊因为那天夜里没有人知道水会涨得那么高所以大家都站在桥上看着水流过草地和花园直到天亮没有人说话也没有人离开只有狗在叫";
         let paragraph: String = line
             .chars()
             .collect::<Vec<_>>()
-            .chunks(14)
+            .chunks(28)
             .map(|line| line.iter().collect::<String>() + "\n")
             .collect();
         let paragraph = paragraph.trim_end().to_owned() + "结束了。\n\n";

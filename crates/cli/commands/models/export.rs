@@ -86,6 +86,14 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     if args.pooling.is_some() && !is_sentence_model {
         anyhow::bail!(Error::option("pooling", "works with --format sentence-transformers only"));
     }
+    let for_card = [("language", &card.language), ("license", &card.license), ("name", &card.name)];
+    if let (Format::Onnx, Some((flag, _))) = (args.format, for_card.iter().find(|(_, value)| value.is_some()))
+    {
+        anyhow::bail!(Error::option(
+            flag,
+            "is written to the card of a folder, and --format onnx writes no card"
+        ));
+    }
     let how = Export {
         encoder_only: args.encoder_only || is_sentence_model,
         weight_type: args.weights,

@@ -59,7 +59,9 @@ impl ModelDescription {
         model: &BertConfig,
     ) -> Result<EncodingLength, Error> {
         let positions = model.max_position_embeddings;
-        let trained = self.trained_positions.filter(|trained| *trained > 0).unwrap_or(positions);
+        // A folder without a description states its maximum length only.
+        let stated = self.max_seq_length.filter(|_| self.trained_positions.is_none());
+        let trained = self.trained_positions.filter(|trained| *trained > 0).or(stated).unwrap_or(positions);
         if let Some(asked) = asked {
             if asked > positions {
                 let difference =
@@ -78,12 +80,12 @@ impl ModelDescription {
                 EncodingLength { tokens, remark: remark.or_else(|| self.untrained_positions(trained)) }
             }
             DefaultLength::Task(default) => {
-                let remark = (default > trained).then(|| {
-                    format!(
-                        "--max-seq-length is {trained}, the number of positions that this model was trained with, and \
-                         not the usual {default}"
-                    )
-                });
+                let reason = match stated {
+                    Some(_) => "the maximum length that the folder of the model states",
+                    None => "the number of positions that this model was trained with",
+                };
+                let remark = (default > trained)
+                    .then(|| format!("--max-seq-length is {trained}, {reason}, and not the usual {default}"));
                 EncodingLength { tokens: default.min(trained), remark }
             }
         })

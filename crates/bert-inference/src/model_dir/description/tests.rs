@@ -206,6 +206,10 @@ fn lengths_follow_the_trained_positions() {
     let unknown = ModelDescription::default();
     assert_eq!(length(&unknown, None, Trained(usize::MAX)).tokens, 512);
     assert_eq!(length(&unknown, Some(512), Task(384)), EncodingLength { tokens: 512, remark: None });
+    let stated = ModelDescription { max_seq_length: Some(128), ..ModelDescription::default() };
+    let task = length(&stated, None, Task(384));
+    assert_eq!(task.tokens, 128);
+    assert!(task.remark.unwrap().contains("states, and not the usual 384"));
     let error = unknown.encoding_length(Some(513), Task(384), &model()).unwrap_err().to_string();
     assert!(error.contains("`.max_seq_length` is 513, but the model has 512 positions"), "{error}");
 }
