@@ -12,7 +12,8 @@ use crate::error::{Error, Result};
 use crate::forms::text::FormCounts;
 use crate::forms::{Converted, SharedCounts};
 use crate::json::values::JsonValues;
-use crate::line_check::LineCheck;
+use crate::line_check::{BadLines, LineCheck};
+use crate::line_counts::LineCounts;
 use crate::reading::LineBreaks;
 use crate::recognize::Head;
 use crate::recognize::known_format::reject_known_format;
@@ -47,13 +48,26 @@ pub struct Block {
     pub lists: bool,
     /// For a dump: the wiki in its header.
     pub wiki: Option<Arc<Wiki>>,
-    /// For a file that is converted: the check of its lines before the conversion.
-    pub source_lines: Option<LineCheck>,
+    /// For a file that is converted: the counts of its lines before the conversion.
+    pub source_lines: Option<LineCounts>,
     /// Whether the file ends with this block. A file's last block may be empty.
     pub ends_file: bool,
 }
 
 impl Block {
+    /// Checks the lines of text or JSON and returns their counts; the counts are 0 for a block of rows.
+    ///
+    /// # Errors
+    /// Fails when a line is bad and `bad_lines` allows none.
+    pub fn check_lines(&self, path: &Path, bad_lines: BadLines) -> Result<LineCheck> {
+        let source = self.source_lines.as_ref();
+        let mut check = LineCheck::begin(source, path, bad_lines)?;
+        for (number, line) in self.lines().take_while(|_| !self.format.has_rows()) {
+            check.decode(line, (path, number), bad_lines)?;
+        }
+        Ok(check.end(source))
+    }
+
     /// Iterates over the lines without their `\n`, with their numbers.
     pub fn lines(&self) -> impl Iterator<Item = (u64, &[u8])> {
         let mut rest = self.bytes.as_slice();
@@ -223,7 +237,8 @@ impl BlockReader {
         self.next_line += lines + u64::from(bytes.last().is_some_and(|&byte| byte != b'\n'));
         let ends_file = self.done && self.range.is_none();
         let format = self.format;
-        let source_lines = self.counts.as_ref().and_then(|counts| lock(counts).lines.take());
+        let source_lines =
+            self.counts.as_ref().and_then(|counts| lock(counts).lines.as_mut().map(std::mem::take));
         Ok(Some(Block {
             file: self.file,
             format,

@@ -22,6 +22,7 @@ mod findings;
 mod format;
 mod forms;
 mod json;
+mod line_counts;
 mod open_input;
 mod parquet;
 mod reading;

@@ -5,8 +5,6 @@ use std::path::Path;
 use bert_hub::name_of_cached;
 use serde::{Deserialize, Serialize};
 
-use crate::forms::line_breaks::LineBreaks as Measured;
-
 /// Default name of the text column.
 pub const TEXT_COLUMN: &str = "text";
 
@@ -41,17 +39,6 @@ pub enum LineBreaks {
     Paragraph,
     /// Nothing: lines are joined to paragraphs, which end at blank lines and are split into sentences.
     Wrapped,
-}
-
-impl LineBreaks {
-    /// Returns whether the lines of a file that begins with these lines are joined to paragraphs.
-    pub(crate) fn are_inside_sentences(self, lines: &[&str]) -> bool {
-        match self {
-            Self::Auto => Measured::measure(lines.iter().copied()).are_inside_sentences(),
-            Self::Wrapped => true,
-            Self::Sentence | Self::Paragraph => false,
-        }
-    }
 }
 
 /// Returns the name under which an input is recorded: its path; its name with the commit for a file of a data set in the

@@ -42,7 +42,7 @@ pub fn each_text(
     rules: TextRules<'_>,
     mut see: impl FnMut(&str, TextKind),
 ) -> Result<LineCheck> {
-    let mut lines = LineCheck::begin(block, path, rules.bad_lines)?;
+    let mut lines = LineCheck::begin(block.source_lines.as_ref(), path, rules.bad_lines)?;
     let mut see_row = |row: Option<&str>, number: u64, is_list: bool, lines: &mut LineCheck| {
         if rules.strict_rows && block.format.has_columns() {
             reject_empty(row, (path, number), rules.reading.text_column)?;
@@ -90,7 +90,7 @@ pub fn each_text(
         return Ok(lines);
     }
     each_line(block, path, rules, &mut lines, see)?;
-    Ok(lines.end(block))
+    Ok(lines.end(block.source_lines.as_ref()))
 }
 
 /// Calls `see` with each line of a block of text.

@@ -118,7 +118,7 @@ impl TrainingText<'_> {
                 Ok((result, lines, (block.file, block.ends_file), done))
             },
             |(result, lines, (file, ends_file), done)| {
-                read.invalid_utf8_lines += lines.bad;
+                read.invalid_utf8_lines += lines.counts.bad;
                 read.null_rows += lines.null_rows;
                 let bad_lines = config.text_rules().bad_lines;
                 read.remarks.add(file_lines.add_block(lines, &files[file], ends_file, bad_lines)?);

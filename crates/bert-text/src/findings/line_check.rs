@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 
 use super::remarks::{Remark, Remarks};
 use super::signs::Signs;
-use crate::Block;
 use crate::error::{Error, Result};
+use crate::line_counts::LineCounts;
 
 /// Number of lines among which at most one may be bad.
 const GOOD_PER_BAD: u64 = 20;
@@ -45,14 +45,8 @@ impl BadLines {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LineCheck {
-    /// Number of lines that are not blank.
-    lines: u64,
-    /// Number of lines that are not UTF-8 or contain a NUL.
-    pub bad: u64,
-    /// Whether one of the bad lines contains a NUL.
-    nul: bool,
-    /// Number of the first bad line.
-    first: u64,
+    /// The lines of the file.
+    pub counts: LineCounts,
     /// Number of texts that are not blank: lines, or rows of tables.
     pub(crate) texts: u64,
     /// Number of lines of text with carriage returns inside.
@@ -66,19 +60,10 @@ pub struct LineCheck {
 }
 
 impl LineCheck {
-    /// Checks the lines of a block of text or JSON and returns their counts; the counts are 0 for a block of rows.
-    pub fn count(block: &Block, path: &Path, bad_lines: BadLines) -> Result<Self> {
-        let mut check = Self::begin(block, path, bad_lines)?;
-        for (number, line) in block.lines().take_while(|_| !block.format.has_rows()) {
-            check.decode(line, (path, number), bad_lines)?;
-        }
-        Ok(check.end(block))
-    }
-
-    /// Returns the check of a block that no line of has been seen yet. Rejects a file that is converted if a line
-    /// before the conversion is bad and no bad line is allowed.
-    pub(crate) fn begin(block: &Block, path: &Path, bad_lines: BadLines) -> Result<Self> {
-        match &block.source_lines {
+    /// Returns the check of a block of which no line has been seen yet. `source` has the counts of the lines of a file
+    /// that is converted; if one of them is bad and no bad line is allowed, it is rejected.
+    pub(crate) fn begin(source: Option<&LineCounts>, path: &Path, bad_lines: BadLines) -> Result<Self> {
+        match source {
             Some(source) if source.bad > 0 && bad_lines == BadLines::None => {
                 Err(bad_line(source.nul).at_line(path, source.first))
             }
@@ -87,13 +72,8 @@ impl LineCheck {
     }
 
     /// Returns the check of a whole block. In a file that is converted, the lines before the conversion count.
-    pub(crate) fn end(self, block: &Block) -> Self {
-        match &block.source_lines {
-            Some(Self { lines, bad, nul, first, .. }) => {
-                Self { lines: *lines, bad: *bad, nul: *nul, first: *first, ..self }
-            }
-            None => self,
-        }
+    pub(crate) fn end(self, source: Option<&LineCounts>) -> Self {
+        Self { counts: source.cloned().unwrap_or(self.counts), ..self }
     }
 
     /// Checks the first lines of a file; with `is_whole`, they are the whole file.
@@ -118,23 +98,12 @@ impl LineCheck {
         (path, number): (&Path, u64),
         bad_lines: BadLines,
     ) -> Result<Cow<'a, str>> {
-        let before = self.bad;
-        let text = self.see(line, number);
-        if self.bad > before && bad_lines == BadLines::None {
+        let before = self.counts.bad;
+        let text = self.counts.see(line, number);
+        if self.counts.bad > before && bad_lines == BadLines::None {
             return Err(bad_line(matches!(text, Cow::Borrowed(_))).at_line(path, number));
         }
         Ok(text)
-    }
-
-    /// Counts a line and returns its text, with U+FFFD for invalid UTF-8.
-    pub(crate) fn see<'a>(&mut self, line: &'a [u8], number: u64) -> Cow<'a, str> {
-        self.lines += u64::from(!line.trim_ascii().is_empty());
-        let text = String::from_utf8_lossy(line);
-        let nul = line.contains(&0);
-        if nul || matches!(text, Cow::Owned(_)) {
-            self.add(Self { bad: 1, nul, first: number, ..Self::default() });
-        }
-        text
     }
 
     /// Counts a line of text, given without its end, if it contains a carriage return.
@@ -163,17 +132,13 @@ impl LineCheck {
     /// Returns the counts of lines that follow `lines` other lines: `lines` is added to the number of the first bad
     /// line.
     pub fn after_lines(self, lines: u64) -> Self {
-        Self { first: if self.bad > 0 { self.first + lines } else { 0 }, ..self }
+        let first = if self.counts.bad > 0 { self.counts.first + lines } else { 0 };
+        Self { counts: LineCounts { first, ..self.counts }, ..self }
     }
 
     /// Adds the counts of the following lines.
-    pub(crate) fn add(&mut self, next: Self) {
-        if self.bad == 0 {
-            self.first = next.first;
-        }
-        self.lines += next.lines;
-        self.bad += next.bad;
-        self.nul |= next.nul;
+    fn add(&mut self, next: Self) {
+        self.counts.add(next.counts);
         self.texts += next.texts;
         self.returns += next.returns;
         self.half_pairs += next.half_pairs;
@@ -207,24 +172,19 @@ impl LineCheck {
     /// in twenty at the end of the file, and half of the lines before it. A single bad line is accepted unless it
     /// contains a NUL, which occurs only in UTF-16 and UTF-32.
     fn check(&self, path: &Path, at_end: bool, bad_lines: BadLines) -> Result<()> {
-        let many = if at_end {
-            self.bad * GOOD_PER_BAD > self.lines
-        } else {
-            self.lines >= ENOUGH && self.bad * 2 > self.lines
-        };
-        if at_end && self.returns * 2 > self.lines {
+        let LineCounts { lines, bad, nul, first } = self.counts;
+        let many = if at_end { bad * GOOD_PER_BAD > lines } else { lines >= ENOUGH && bad * 2 > lines };
+        if at_end && self.returns * 2 > lines {
             let returns = self.returns;
-            let lines = self.lines;
             return Err(Error::data(format!(
                 "{returns} of {lines} lines contain carriage returns (\\r), the line ends of old Macs; convert them \
                  to \\n (tr '\\r' '\\n')"
             ))
             .at(path));
         }
-        if bad_lines != BadLines::Few || !many || (self.bad < 2 && !self.nul) {
+        if bad_lines != BadLines::Few || !many || (bad < 2 && !nul) {
             return Ok(());
         }
-        let Self { bad, lines, first, .. } = *self;
         let advice = "convert the file to UTF-8 (iconv), leave it out, or replace the invalid bytes with `.lossy_utf8`";
         let text = format!("{bad} of {lines} lines are not UTF-8, the first one here: {advice}");
         Err(Error::data(text).at_line(path, first))
@@ -259,7 +219,7 @@ mod tests {
     #[test]
     fn more_than_one_in_twenty_is_rejected() {
         let latin: &[&[u8]] = &[b"Caf\xe9", b"na\xefve"];
-        assert_eq!(checked(38, latin, true, BadLines::Few).unwrap().bad, 2, "exactly one in twenty");
+        assert_eq!(checked(38, latin, true, BadLines::Few).unwrap().counts.bad, 2, "exactly one in twenty");
         let error = checked(37, latin, true, BadLines::Few).unwrap_err();
         assert_eq!(error.exit_code(), 3);
         assert!(

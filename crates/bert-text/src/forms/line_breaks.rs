@@ -9,6 +9,8 @@
 use bert_tokenization::is_ideograph;
 use serde::{Deserialize, Serialize};
 
+use crate::reading::LineBreaks as Setting;
+
 /// Minimum median length, in characters, of a line that breaks for lack of room; verse has shorter lines.
 const MIN_WIDTH: usize = 30;
 /// Minimum median length of full lines that are prose whatever letters they begin with.
@@ -127,6 +129,15 @@ pub(crate) fn is_without_blanks(c: char) -> bool {
 /// Returns whether a character belongs to a script without spaces between words that breaks lines anywhere.
 pub(super) fn is_cjk(c: char) -> bool {
     is_ideograph(c) || matches!(u32::from(c), 0x3000..=0x30FF | 0xFF00..=0xFFEF)
+}
+
+/// Returns whether the lines of a file that begins with these lines are joined to paragraphs.
+pub(super) fn are_joined(lines: &[&str], breaks: Setting) -> bool {
+    match breaks {
+        Setting::Auto => LineBreaks::measure(lines.iter().copied()).are_inside_sentences(),
+        Setting::Wrapped => true,
+        Setting::Sentence | Setting::Paragraph => false,
+    }
 }
 
 /// Statistics of the line breaks of a text.

@@ -22,7 +22,7 @@ use std::sync::{Arc, Mutex};
 use text::{Converter, FormCounts, Text};
 
 use crate::Format;
-use crate::line_check::LineCheck;
+use crate::line_counts::LineCounts;
 use crate::reading::LineBreaks;
 use crate::threads::lock;
 
@@ -53,8 +53,8 @@ pub(crate) type SharedCounts = Arc<Mutex<Counts>>;
 pub(crate) struct Counts {
     /// The counts of the conversion, set when the file ends.
     pub(crate) form: FormCounts,
-    /// The check of the lines that were read since the last block; `None` if a line may be in any character set.
-    pub(crate) lines: Option<LineCheck>,
+    /// The counts of the lines that were read since the last block; `None` if a line may be in any character set.
+    pub(crate) lines: Option<LineCounts>,
 }
 
 /// Reader that converts a file in some form to lines of text.
@@ -63,8 +63,8 @@ pub(crate) struct Converted {
     converter: Box<dyn Converter>,
     line: Vec<u8>,
     out: Text,
-    /// The check of the lines read, before their conversion.
-    check: Option<LineCheck>,
+    /// The counts of the lines read, before their conversion.
+    read: Option<LineCounts>,
     given: usize,
     /// Maximum number of bytes of a line; longer ones are passed on as they are.
     max_line: usize,
@@ -88,17 +88,7 @@ impl Converted {
         let out = Text { is_between: true, ..Text::default() };
         let shared = counts.clone();
         (
-            Self {
-                text,
-                converter,
-                line,
-                out,
-                check: None,
-                given: 0,
-                max_line,
-                ended: false,
-                counts: shared,
-            },
+            Self { text, converter, line, out, read: None, given: 0, max_line, ended: false, counts: shared },
             counts,
         )
     }
@@ -121,7 +111,7 @@ impl Converted {
             let line = self.line[..end].strip_prefix(b"\xef\xbb\xbf").unwrap_or(&self.line[..end]);
             self.out.counts.lines += 1;
             if !self.converter.raw_line(line, &mut self.out) {
-                let text = self.check.get_or_insert_default().see(line, self.out.counts.lines);
+                let text = self.read.get_or_insert_default().see(line, self.out.counts.lines);
                 self.converter.line(&text, &mut self.out);
             }
         }
@@ -137,8 +127,8 @@ impl BufRead for Converted {
             while self.out.lines.len() < 1 << 16 && !self.ended {
                 self.convert_line()?;
             }
-            if let Some(check) = self.check.take() {
-                lock(&self.counts).lines.get_or_insert_default().add(check);
+            if let Some(read) = self.read.take() {
+                lock(&self.counts).lines.get_or_insert_default().add(read);
             }
         }
         Ok(&self.out.lines[self.given..])

@@ -1,6 +1,7 @@
 //! Finds the form of a file in its first lines.
 
 use super::columns::{columns, is_comment, is_tagged};
+use super::line_breaks::are_joined;
 use super::mail::are_mails;
 use crate::Format;
 use crate::reading::Reading;
@@ -40,7 +41,7 @@ pub(crate) fn recognize(lines: &[&str], reading: Reading<'_>) -> Option<Format> 
     if filled.iter().any(|line| crate::forms::verses::contains_separator(line)) {
         return Some(Format::Delimited);
     }
-    reading.line_breaks.are_inside_sentences(lines).then_some(Format::Wrapped)
+    are_joined(lines, reading.line_breaks).then_some(Format::Wrapped)
 }
 
 /// Returns whether there are at least [`ENOUGH`] lines, of which at least 95 % have a property.

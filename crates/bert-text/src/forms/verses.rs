@@ -4,6 +4,7 @@
 //! documents.
 
 use super::columns::is_comment;
+use super::line_breaks::are_joined;
 use super::text::{Converter, Text};
 use super::wrapped::Paragraphs;
 use crate::reading::LineBreaks;
@@ -69,7 +70,7 @@ pub(super) struct Delimited {
 impl Delimited {
     /// Returns the converter of a file that begins with these lines.
     pub(super) fn new(lines: &[&str], breaks: LineBreaks) -> Self {
-        let is_wrapped = breaks.are_inside_sentences(lines);
+        let is_wrapped = are_joined(lines, breaks);
         Self { wrapped: is_wrapped.then(|| Paragraphs::inside_documents(lines)) }
     }
 

@@ -46,7 +46,7 @@ impl Sample {
             while let Some(block) = reader.next_block()? {
                 sample.text_bytes += block.bytes.len() as u64;
                 sample.documents += begun_documents(&block, &mut in_document);
-                let counts = LineCheck::count(&block, path, bad_lines)?;
+                let counts = block.check_lines(path, bad_lines)?;
                 lines.add_block(counts, path, block.ends_file, bad_lines)?;
                 if number.is_multiple_of(distance) {
                     let (block, bytes) = shortened(block, path, prepared)?;

@@ -260,7 +260,7 @@ impl<'a> Joiner<'a> {
     }
 
     pub(super) fn add(&mut self, block: TokenizedBlock) -> Result<()> {
-        self.report.invalid_utf8_lines += block.lines.bad;
+        self.report.invalid_utf8_lines += block.lines.counts.bad;
         self.report.null_rows += block.lines.null_rows;
         self.file = block.file;
         let path = &self.files[block.file];
