@@ -31,6 +31,8 @@ pub enum Remark {
     JoinedLines,
     /// Lines that break inside sentences and were joined, in a file that is one document (unit: breaks).
     JoinedBook,
+    /// Lines that break inside sentences and were joined, in a file with separators of documents (unit: breaks).
+    JoinedParts,
     /// Lines that break inside sentences and were read as sentences (unit: breaks).
     BrokenLines,
     /// Rows whose lines break inside sentences and were joined (unit: rows).
@@ -129,6 +131,7 @@ impl Remarks {
     /// Adds the remarks on a file that was converted.
     pub(crate) fn add_form(&mut self, format: Format, path: &Path, counts: FormCounts) {
         let remark = match format {
+            Format::Wrapped if counts.is_delimited => Remark::JoinedParts,
             Format::Wrapped if counts.is_one_document => Remark::JoinedBook,
             Format::Wrapped => Remark::JoinedLines,
             Format::Conllu | Format::Conll | Format::Vertical => Remark::Columns,
@@ -275,6 +278,11 @@ fn sentence(remark: Remark, seen: &Occurrences) -> String {
         Remark::JoinedBook => format!(
             "the lines {origin} break inside sentences ({percent} of them{}) and were joined to paragraphs; each file is one \
              document. --line-breaks sentence reads each line as a sentence and each paragraph as a document.",
+            broken()
+        ),
+        Remark::JoinedParts => format!(
+            "the lines {origin} break inside sentences ({percent} of them{}) and were joined to paragraphs; the separators \
+             (<|endoftext|>) end documents. --line-breaks sentence reads each line as a sentence.",
             broken()
         ),
         Remark::BrokenLines => format!(

@@ -40,8 +40,8 @@ fn converter(format: Format, lines: &[&str], breaks: LineBreaks) -> Box<dyn Conv
         Format::Mail => Box::new(mail::Mails::new(breaks)),
         Format::Medline => Box::new(medline::Records::default()),
         Format::Verses => Box::new(verses::Verses::default()),
-        Format::Wrapped => Box::new(wrapped::Paragraphs::new(lines)),
-        _ => Box::new(verses::Delimited::new(lines, breaks)),
+        Format::Wrapped if !verses::are_delimited(lines) => Box::new(wrapped::Paragraphs::new(lines)),
+        _ => Box::new(verses::Delimited::new(lines, format == Format::Wrapped)),
     }
 }
 

@@ -3,6 +3,7 @@
 use super::columns::{columns, is_comment, is_tagged};
 use super::line_breaks::are_joined;
 use super::mail::are_mails;
+use super::verses::are_delimited;
 use crate::Format;
 use crate::reading::Reading;
 
@@ -38,10 +39,10 @@ pub(crate) fn recognize(lines: &[&str], reading: Reading<'_>) -> Option<Format> 
     if reading.reference {
         return None;
     }
-    if filled.iter().any(|line| crate::forms::verses::contains_separator(line)) {
-        return Some(Format::Delimited);
+    if are_joined(lines, reading.line_breaks) {
+        return Some(Format::Wrapped);
     }
-    are_joined(lines, reading.line_breaks).then_some(Format::Wrapped)
+    are_delimited(lines).then_some(Format::Delimited)
 }
 
 /// Returns whether there are at least [`ENOUGH`] lines, of which at least 95 % have a property.

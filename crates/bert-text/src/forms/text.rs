@@ -57,4 +57,6 @@ pub(crate) struct FormCounts {
     pub(crate) example: Option<[String; 2]>,
     /// Whether the file is one document.
     pub(crate) is_one_document: bool,
+    /// Whether separators end the documents of a file whose lines were joined.
+    pub(crate) is_delimited: bool,
 }

@@ -4,10 +4,8 @@
 //! documents.
 
 use super::columns::is_comment;
-use super::line_breaks::are_joined;
 use super::text::{Converter, Text};
 use super::wrapped::Paragraphs;
-use crate::reading::LineBreaks;
 
 /// The chapter that is being read.
 #[derive(Default)]
@@ -57,8 +55,10 @@ const SEPARATORS: [&str; 6] = [
 ];
 
 /// Returns whether a line has a separator of documents.
-pub(super) fn contains_separator(line: &str) -> bool {
-    line.contains("<|") && SEPARATORS.iter().any(|separator| line.contains(separator))
+pub(super) fn are_delimited(lines: &[&str]) -> bool {
+    let has =
+        |line: &&str| line.contains("<|") && SEPARATORS.iter().any(|separator| line.contains(separator));
+    lines.iter().any(has)
 }
 
 /// Converter of text with separators between documents.
@@ -68,9 +68,8 @@ pub(super) struct Delimited {
 }
 
 impl Delimited {
-    /// Returns the converter of a file that begins with these lines.
-    pub(super) fn new(lines: &[&str], breaks: LineBreaks) -> Self {
-        let is_wrapped = are_joined(lines, breaks);
+    /// Returns the converter of a file that begins with these lines, which are joined to paragraphs if `is_wrapped` is set.
+    pub(super) fn new(lines: &[&str], is_wrapped: bool) -> Self {
         Self { wrapped: is_wrapped.then(|| Paragraphs::inside_documents(lines)) }
     }
 
@@ -105,6 +104,7 @@ impl Converter for Delimited {
     fn end(&mut self, out: &mut Text) {
         if let Some(paragraphs) = &mut self.wrapped {
             paragraphs.end(out);
+            out.counts.is_delimited = true;
         }
     }
 }
