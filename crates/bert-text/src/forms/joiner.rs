@@ -4,6 +4,7 @@ use std::collections::HashSet;
 
 use super::line_breaks::{Line, LineBreaks, is_cjk};
 use crate::forms::line_breaks::ends_sentence;
+use crate::reading::LineBreaks as Setting;
 
 /// The words of a text, against which a word that is divided at the end of a line is checked.
 #[derive(Clone, Debug, Default)]
@@ -130,13 +131,13 @@ pub struct Joined {
 }
 
 /// Returns the paragraphs of a text whose lines break inside sentences, or `None` if they do not or if the text has
-/// only one line. With `always`, lines are joined whatever the measurement of their breaks says.
-pub fn joined_paragraphs(text: &str, always: bool) -> Option<Joined> {
-    if !text.trim_end().contains('\n') {
+/// only one line. `setting` is the meaning of line breaks; they are measured if it is `Auto`.
+pub fn joined_paragraphs(text: &str, setting: Setting) -> Option<Joined> {
+    if !text.trim_end().contains('\n') || matches!(setting, Setting::Sentence | Setting::Paragraph) {
         return None;
     }
     let breaks = LineBreaks::measure(text.lines());
-    if !always && !breaks.are_inside_sentences_of_row() {
+    if setting == Setting::Auto && !breaks.are_inside_sentences_of_row() {
         return None;
     }
     let mut words = Words::default();
@@ -193,8 +194,9 @@ mod tests {
         for (text, widths) in [(ENGLISH, 50..81), (GERMAN, 50..81), (HINDI, 40..81)] {
             for width in widths.step_by(10) {
                 let lines = wrapped(text, width);
-                let paragraphs =
-                    joined_paragraphs(&lines, false).map(|joined| joined.paragraphs).unwrap_or_default();
+                let paragraphs = joined_paragraphs(&lines, Setting::Auto)
+                    .map(|joined| joined.paragraphs)
+                    .unwrap_or_default();
                 assert_eq!(
                     paragraphs,
                     [text.split_whitespace().collect::<Vec<_>>().join(" ")],
@@ -207,7 +209,7 @@ mod tests {
     #[test]
     fn divided_words_are_joined_if_they_occur() {
         let text = "The teacher of the village was asked to read the letter a-\nloud, and the tea-\ncher read the well-\nknown letter of the mayor.\nIt was long.";
-        let joined = joined_paragraphs(text, true).unwrap().paragraphs.concat();
+        let joined = joined_paragraphs(text, Setting::Wrapped).unwrap().paragraphs.concat();
         assert!(
             joined.contains("the teacher read the well-known letter") && joined.contains("a-loud"),
             "{joined}"
@@ -220,7 +222,7 @@ mod tests {
             "THE FLOOD\n{}\n    The second paragraph begins with an indentation, as in old books, and it\nis short.\n- one item of a list\n- another item",
             wrapped(ENGLISH, 60)
         );
-        let paragraphs = joined_paragraphs(&text, false).unwrap().paragraphs;
+        let paragraphs = joined_paragraphs(&text, Setting::Auto).unwrap().paragraphs;
         assert_eq!(paragraphs.len(), 5, "{paragraphs:#?}");
         assert_eq!(paragraphs[0], "THE FLOOD");
         assert!(paragraphs[2].starts_with("The second") && paragraphs[2].ends_with("it is short."));
@@ -230,7 +232,7 @@ mod tests {
     #[test]
     fn ideographs_are_joined_without_blanks() {
         let text = "清晨的河水在一夜之间涨得很高，村里的人们都站在桥上看着水流，\n孩子们数着从上游漂下来的木板，老人说这样的大水几十年没有见过\n了。到了中午，通往城里的路也被水淹没了，谁也过不去，大家只\n好等水退下去。";
-        let paragraphs = joined_paragraphs(text, false).unwrap().paragraphs;
+        let paragraphs = joined_paragraphs(text, Setting::Auto).unwrap().paragraphs;
         assert_eq!(paragraphs, [text.replace('\n', "")]);
     }
 }

@@ -32,12 +32,7 @@ impl Mails {
             return;
         }
         let own = plain_text(&bytes).map(|text| own_lines(&text)).unwrap_or_default();
-        let joined = match self.breaks {
-            LineBreaks::Auto => joined_paragraphs(&own, false),
-            LineBreaks::Wrapped => joined_paragraphs(&own, true),
-            LineBreaks::Sentence | LineBreaks::Paragraph => None,
-        };
-        match joined {
+        match joined_paragraphs(&own, self.breaks) {
             Some(joined) => joined.paragraphs.iter().for_each(|paragraph| out.push(paragraph)),
             None => own.lines().for_each(|line| out.push(line)),
         }

@@ -149,11 +149,7 @@ fn add_row(
 ) -> Option<[String; 2]> {
     // A row without text counts as an empty document.
     done.events.push(Event::Nothing);
-    let joined = match line_breaks {
-        LineBreaks::Auto => joined_paragraphs(text, false),
-        LineBreaks::Wrapped => joined_paragraphs(text, true),
-        LineBreaks::Sentence | LineBreaks::Paragraph => None,
-    };
+    let joined = joined_paragraphs(text, line_breaks);
     match &joined {
         Some(joined) => joined.paragraphs.iter().for_each(|paragraph| sentences(paragraph, false, done)),
         None => {
